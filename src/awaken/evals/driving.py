@@ -9,7 +9,7 @@ import asyncio
 import itertools
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 import msgspec
 
@@ -23,18 +23,18 @@ from awaken.scoring.judged import NAMES as JUDGED
 
 from .judging import CallPurse, RuntimeAsk, SimulatedPerson
 from .outcomes import build_item, build_outcome, merge_turns
+from .pins import has_changes
 from .planning import PlannedSample
 from .preparing import EvalParts, PreparedEval, make_case_scorers
 from .samples import SampleSetup, agent_of, group_of, list_group_budgets, run_of, thread_of
 from .sampling import SampleEnd, SampleRunner
-from .variants import changes_of
 
 logger = logging.getLogger(__name__)
 
 PAGE = 1_000
 WAITS_MAX = 50
 """How often a sample waits for reservations of others before the rest counts as cut."""
-OnItem = Callable[[EvalItem], Awaitable[None]]
+OnItem = Callable[[str, EvalItem], None]
 
 
 class EvalDriver:
@@ -120,9 +120,7 @@ class EvalDriver:
                 return item
         raise AssertionError
 
-    async def _try_sample(
-        self, sample: PlannedSample, attempt: int
-    ) -> tuple[EvalItem, SampleEnd]:
+    async def _try_sample(self, sample: PlannedSample, attempt: int) -> tuple[EvalItem, SampleEnd]:
         prepared, eval_id = self._prepared, self._record.eval_id
         given, variant = prepared.cases[sample.case_id], prepared.find_variant(sample.variant)
         agent_id = agent_of(given, variant)
@@ -136,7 +134,9 @@ class EvalDriver:
             spec=prepared.spec,
             given=given,
         )
-        changes = changes_of(variant, agent_id or DEFAULT_AGENT)
+        changes = None
+        if has_changes(variant):
+            changes = msgspec.structs.replace(variant, agent_id=agent_id or DEFAULT_AGENT)
         person = None
         if given.case.user is not None:
             person = SimulatedPerson(given.case.user, self._make_ask(setup.thread_id, None))
@@ -202,7 +202,7 @@ class EvalDriver:
         if item.run_id is not None and item.scores:
             await evals.add_scores(self._list_scores(item, item.run_id))
         if self._on_item is not None:
-            await self._on_item(item)
+            self._on_item(self._record.eval_id, item)
 
     def _list_scores(self, item: EvalItem, run_id: str) -> list[StoredScore]:
         now = self._parts.clock.now_ms()

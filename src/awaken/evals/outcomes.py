@@ -98,13 +98,17 @@ def build_item(
     is_passed = bool(scores) and all(it.passed for it in scores)
     # An agent that fails as its case expects has done what it should.
     is_expected = end.status is ItemStatus.FAILED and is_passed
+    status = ItemStatus.SCORED if is_expected else end.status
+    if status is not ItemStatus.SCORED:
+        # What passes only because nothing was said counts as nothing.
+        scores = tuple(it for it in scores if it.passed is False)
     calls = () if outcome is None else _list_tools(outcome.recording)
     return EvalItem(
         number=sample.number,
         case_id=sample.case_id,
         variant=sample.variant,
         sample=sample.sample,
-        status=ItemStatus.SCORED if is_expected else end.status,
+        status=status,
         run_id=end.run_ids[-1] if end.run_ids else None,
         scores=scores,
         usage=None if run is None else run.usage,

@@ -1,6 +1,7 @@
 """Prepares an eval: everything is loaded, compiled and checked before anything is spent."""
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 import msgspec
 
@@ -8,14 +9,15 @@ from awaken.contracts.clock import Clock, IdSource
 from awaken.contracts.errors import AwakenError
 from awaken.contracts.evals.cases import Case, DatasetRevision
 from awaken.contracts.evals.errors import InvalidEval, UnknownDataset
-from awaken.contracts.evals.eval_runs import EvalSpec, Variant
+from awaken.contracts.evals.eval_runs import EvalSpec
 from awaken.contracts.evals.recordings import Recording
 from awaken.contracts.evals.scores import ModelAsk, Scorer, ScorerSpec
 from awaken.contracts.evals.store import EvalStore
-from awaken.contracts.evals.worlds import ModelSource, World
+from awaken.contracts.evals.worlds import ModelSource, Variant
 from awaken.contracts.models.inference import TokenUsage
 from awaken.contracts.models.model_specs import ModelSpec
 from awaken.contracts.record import Record
+from awaken.runtime.resolution.registries import AgentSource
 from awaken.runtime.resolution.resolver import DEFAULT_AGENT, ResolvedAgent
 from awaken.scoring.expectations import list_expected_specs
 from awaken.scoring.judged import NAMES as JUDGED
@@ -23,10 +25,13 @@ from awaken.scoring.registry import make_scorers
 from awaken.services.control import RunControl
 
 from .judging import JUDGE_AGENT, build_asked_agent
+from .pins import SnapshotSource, has_changes
 from .planning import MODELS, SAMPLES_MAX, PlannedSample, check_case, plan_samples, select_cases
 from .recording import Recorder
 from .samples import SampleCase, agent_of
-from .variants import SnapshotSource, change_registries, changes_of, describe_tools
+from .variants import apply_variant
+
+T = TypeVar("T")
 
 _PRICED = TokenUsage(prompt_tokens=1_000, completion_tokens=1_000)
 
@@ -71,9 +76,7 @@ class PreparedEval(msgspec.Struct, frozen=True, kw_only=True):
 
     def scorers_of(self, case: Case) -> tuple[ScorerSpec, ...]:
         """Return the scorers of a case: its own win over those of the eval and of the dataset."""
-        expected = (
-            () if case.expect is None else list_expected_specs(case.expect, self.spec.judge)
-        )
+        expected = () if case.expect is None else list_expected_specs(case.expect, self.spec.judge)
         named: dict[str, ScorerSpec] = {}
         for it in (*self.revision.scorers, *self.spec.scorers, *case.scorers, *expected):
             named[it.shown_name] = it
@@ -104,9 +107,7 @@ async def prepare_eval(
         spec=spec,
         revision=revision,
         cases=cases,
-        samples=plan_samples(
-            spec, [it.case for it in cases.values()], parts.limits.samples_max
-        ),
+        samples=plan_samples(spec, [it.case for it in cases.values()], parts.limits.samples_max),
         publications=pins,
         manifest_hash=manifest_hash,
     )
@@ -142,7 +143,7 @@ async def load_cases(
     }
 
 
-def _decode(body: bytes | None, type_: type, what: str) -> "Case | Recording":  # type: ignore[type-arg]
+def _decode(body: bytes | None, type_: type[T], what: str) -> T:
     if body is None:
         raise InvalidEval(problem=f"{what} was deleted")
     try:
@@ -175,8 +176,7 @@ async def _pin_variants(
         except AwakenError as error:
             raise InvalidEval(problem=f"variant '{variant.name}': {error}") from error
         pins[variant.name] = pinned.publication
-        has_changes = changes_of(variant, "") is not None
-        if variant is spec.variants[0] and not has_changes:
+        if variant is spec.variants[0] and not has_changes(variant):
             first = pinned.manifest_hash
     return pins, first
 
@@ -250,11 +250,11 @@ async def resolve_variant(
         AwakenError: There is no such agent, or it does not compile.
     """
     pinned = await parts.control.engine.registry.pin(agent_id, publication)
-    changes = changes_of(variant, agent_id)
-    if changes is None:
+    if not has_changes(variant):
         return pinned.resolve(agent_id)
-    registries = change_registries(pinned.registries, World(changes=changes))
-    return describe_tools(pinned.with_registries(registries).resolve(agent_id), changes)
+    named = msgspec.structs.replace(variant, agent_id=agent_id)
+    registries = apply_variant(pinned.registries, named, None)
+    return pinned.with_registries(registries).resolve(agent_id)
 
 
 async def check_judges(parts: EvalParts, prepared: PreparedEval) -> dict[str, ModelSpec]:
@@ -273,9 +273,9 @@ async def check_judges(parts: EvalParts, prepared: PreparedEval) -> dict[str, Mo
     found: dict[str, ModelSpec] = {}
     for name in sorted(names):
         pinned = await parts.control.engine.registry.pin(JUDGE_AGENT)
-        world = World(agent=build_asked_agent(JUDGE_AGENT, name, ""))
+        asked = AgentSource(spec=build_asked_agent(JUDGE_AGENT, name, ""))
         try:
-            registries = change_registries(pinned.registries, world)
+            registries = pinned.registries.with_agent(asked)
             agent = pinned.with_registries(registries).resolve(JUDGE_AGENT)
         except AwakenError as error:
             raise InvalidEval(problem=f"judge '{name}': {error}") from error

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 
 from awaken.contracts.evals.cases import Case
 from awaken.contracts.evals.errors import InvalidEval
-from awaken.contracts.evals.eval_runs import EvalMode, EvalSpec, Variant
+from awaken.contracts.evals.eval_runs import EvalSpec
 from awaken.contracts.evals.recordings import Recording
 from awaken.contracts.evals.worlds import (
-    AgentChanges,
     ModelSource,
     OnQuestion,
     PlannedDecision,
     ScriptedTurn,
+    Variant,
     World,
 )
 from awaken.contracts.identity import RunOrigin
@@ -58,7 +58,7 @@ def agent_of(given: SampleCase, variant: Variant) -> str | None:
 def build_world(
     spec: EvalSpec,
     given: SampleCase,
-    changes: AgentChanges | None = None,
+    variant: Variant | None = None,
     script: Sequence[ScriptedTurn] | None = None,
 ) -> World:
     """Build what a sample is given instead of reality; `script` is that of a further turn."""
@@ -71,9 +71,10 @@ def build_world(
         tools=case.tools or spec.tools,
         decisions=case.decisions,
         on_question=case.on_question or OnQuestion.STOP,
-        changes=changes,
+        variant=variant,
         seed=spec.seed,
-        keep_going=spec.mode is EvalMode.RECORDED,
+        # Differences are found by comparing afterwards, and all of them.
+        keep_going=True,
     )
 
 

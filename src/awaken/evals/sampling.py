@@ -13,7 +13,7 @@ from awaken.contracts.clock import Clock
 from awaken.contracts.errors import AwakenError, UnknownRun
 from awaken.contracts.evals.eval_runs import EvalMode, ItemStatus
 from awaken.contracts.evals.store import EvalStore, encode_eval_object
-from awaken.contracts.evals.worlds import AgentChanges, ScriptedTurn, World
+from awaken.contracts.evals.worlds import ScriptedTurn, Variant, World
 from awaken.contracts.lifecycle import Cancelled, Failed, RunStatus, Stopped
 from awaken.contracts.messages.message import Message, user
 from awaken.contracts.models.budgets import BudgetExceeded, BudgetScope
@@ -34,7 +34,14 @@ from awaken.contracts.storage.dispatch import InputMode
 from awaken.services.control import RunControl
 
 from .judging import SimulatedPerson
-from .samples import SampleSetup, build_request, build_world, choose_decisions, list_messages, run_of
+from .samples import (
+    SampleSetup,
+    build_request,
+    build_world,
+    choose_decisions,
+    list_messages,
+    run_of,
+)
 
 INFRA_CODES = frozenset(
     it.code
@@ -78,7 +85,7 @@ class SampleRunner:
         self._worlds: dict[str, World] = {}
 
     async def run(
-        self, setup: SampleSetup, changes: AgentChanges | None, person: SimulatedPerson | None
+        self, setup: SampleSetup, changes: Variant | None, person: SimulatedPerson | None
     ) -> SampleEnd:
         """Execute the turns of a sample until its end, or until its time is over.
 

@@ -4,12 +4,12 @@ from enum import StrEnum
 from typing import Any
 
 from awaken.contracts.errors import InvalidValue
-from awaken.contracts.models.inference import InferenceOverride, TokenUsage
+from awaken.contracts.models.inference import TokenUsage
 from awaken.contracts.record import Record, StrictRecord
 
-from .cases import check_eval_id
+from .ids import check_eval_id
 from .scores import Score, ScorerSpec
-from .worlds import ReplayDivergence, ToolPolicy
+from .worlds import ReplayDivergence, ToolPolicy, Variant
 
 REPEATS_MAX = 50
 
@@ -23,26 +23,6 @@ class EvalMode(StrEnum):
     SCRIPTED = "scripted"
     VERIFY = "verify"
     """Recorded models and tools, and any difference is a divergence."""
-
-
-class Variant(StrictRecord, frozen=True, kw_only=True):
-    """What is tried: an agent, with changes."""
-
-    name: str
-    agent_id: str | None = None
-    """Absent: the agent of the case's recording, else the default agent."""
-    publication: int | None = None
-    draft_id: str | None = None
-    model_id: str | None = None
-    instructions: str | None = None
-    """Instead of the agent's own."""
-    tool_descriptions: dict[str, str] = {}
-    changes: dict[str, Any] = {}
-    """Fields of the agent's spec to replace."""
-    overrides: InferenceOverride | None = None
-
-    def __post_init__(self) -> None:
-        check_eval_id("variant", self.name)
 
 
 class EvalBudget(StrictRecord, frozen=True, kw_only=True):

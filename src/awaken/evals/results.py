@@ -1,0 +1,161 @@
+"""What an eval says: figures of its variants, comparisons, and its gate."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from awaken.contracts.evals.cases import DatasetRevision
+from awaken.contracts.evals.errors import NotComparable, UnknownEval
+from awaken.contracts.evals.eval_runs import EvalItem, EvalRecord
+from awaken.contracts.evals.verdicts import (
+    Calibration,
+    EvalComparison,
+    GateResult,
+    VariantFigures,
+)
+from awaken.contracts.record import Record
+from awaken.scoring.comparisons import ComparisonPlan, compare_items
+from awaken.scoring.figures import list_variants, summarize_variant
+from awaken.scoring.gates import GateInput, evaluate_gate, read_gate
+
+from .calibrating import calibrate_all
+from .driving import list_items
+from .preparing import EvalParts, PreparedEval
+
+
+class EvalFigures(Record, frozen=True, kw_only=True):
+    """The figures of an eval, as its record keeps them."""
+
+    variants: tuple[VariantFigures, ...] = ()
+    comparisons: tuple[EvalComparison, ...] = ()
+    """Of each variant with that of the baseline, else with the first variant."""
+    gate: GateResult | None = None
+    warnings: tuple[str, ...] = ()
+
+
+class ComparedEval(msgspec.Struct, frozen=True, kw_only=True):
+    """An eval with its items, to be compared with another one."""
+
+    record: EvalRecord
+    items: Sequence[EvalItem]
+    hashes: Mapping[str, str]
+    """The hashes of its cases, by id."""
+
+
+async def summarize_eval(
+    parts: EvalParts, record: EvalRecord, prepared: PreparedEval, items: Sequence[EvalItem]
+) -> dict[str, Any]:
+    """Return the figures of an eval as its record keeps them."""
+    own = ComparedEval(record=record, items=items, hashes=hash_cases(prepared.revision))
+    baseline = None
+    if record.spec.baseline is not None:
+        baseline = await load_compared(parts, record.spec.baseline)
+    calibrations = await calibrate_all(parts.evals, items)
+    gate = record.spec.gate or prepared.revision.gate
+    tags = {it.id: it.tags for it in prepared.revision.cases}
+    return msgspec.to_builtins(build_figures(own, baseline, gate, calibrations, tags))
+
+
+def build_figures(
+    own: ComparedEval,
+    baseline: ComparedEval | None,
+    gate: Mapping[str, Any] | None,
+    calibrations: Mapping[str, Calibration],
+    tags: Mapping[str, Sequence[str]],
+) -> EvalFigures:
+    """Sum up an eval, compare it with its baseline, and judge it by a gate.
+
+    Raises:
+        NotComparable: The baseline was made in another mode.
+        InvalidGate: The gate cannot be read.
+    """
+    names = list_variants(own.items)
+    variants = tuple(summarize_variant(own.items, it, calibrations) for it in names)
+    read = None if gate is None else read_gate(gate)
+    plan = ComparisonPlan(
+        seed=own.record.spec.seed, margins={} if read is None else read.margins
+    )
+    warnings: list[str] = []
+    if baseline is not None:
+        comparisons = compare_evals(baseline, own, plan, warnings)
+    else:
+        comparisons = tuple(
+            compare_items(own.items, names[0], own.items, it, plan) for it in names[1:]
+        )
+    result = None
+    if read is not None:
+        result = evaluate_gate(
+            read,
+            GateInput(
+                items=own.items, variants=variants, comparisons=comparisons, tags=tags,
+                planned=own.record.planned,
+            ),
+        )
+    return EvalFigures(
+        variants=variants, comparisons=comparisons, gate=result, warnings=tuple(warnings)
+    )
+
+
+def compare_evals(
+    first: ComparedEval,
+    second: ComparedEval,
+    plan: ComparisonPlan | None = None,
+    warnings: list[str] | None = None,
+) -> tuple[EvalComparison, ...]:
+    """Compare the variants of the second eval with those of the first, by name if it has them.
+
+    Only cases that are the same in both count.
+
+    Raises:
+        NotComparable: They were made in different modes, or of different datasets.
+    """
+    told = [] if warnings is None else warnings
+    one, two = first.record, second.record
+    problem = None
+    if one.spec.mode is not two.spec.mode:
+        problem = f"one is {one.spec.mode}, the other {two.spec.mode}"
+    elif one.spec.dataset_id != two.spec.dataset_id:
+        problem = f"their datasets are '{one.spec.dataset_id}' and '{two.spec.dataset_id}'"
+    if problem is not None:
+        raise NotComparable(first=one.eval_id, second=two.eval_id, problem=problem)
+    changed = {
+        name
+        for name, hashed in first.hashes.items()
+        if second.hashes.get(name, hashed) != hashed
+    }
+    if one.revision != two.revision:
+        told.append(
+            f"revision {one.revision} is compared with {two.revision}; "
+            f"{len(changed)} changed cases are left out"
+        )
+    old = [it for it in first.items if it.case_id not in changed]
+    new = [it for it in second.items if it.case_id not in changed]
+    known = list_variants(first.items)
+    return tuple(
+        compare_items(old, it if it in known else known[0], new, it, plan)
+        for it in list_variants(second.items)
+        if known
+    )
+
+
+async def load_compared(parts: EvalParts, eval_id: str) -> ComparedEval:
+    """Load an eval with its items.
+
+    Raises:
+        UnknownEval: There is no such eval.
+    """
+    record = await parts.evals.load_eval(eval_id)
+    if record is None:
+        raise UnknownEval(eval_id=eval_id)
+    revision = await parts.evals.load_dataset(record.spec.dataset_id, record.revision)
+    return ComparedEval(
+        record=record,
+        items=await list_items(parts, eval_id),
+        hashes={} if revision is None else hash_cases(revision),
+    )
+
+
+def hash_cases(revision: DatasetRevision) -> dict[str, str]:
+    """Return the hashes of the cases of a revision, by id."""
+    return {it.id: it.hash for it in revision.cases}
