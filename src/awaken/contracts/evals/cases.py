@@ -150,6 +150,9 @@ class DatasetRevision(Record, frozen=True, kw_only=True):
     """1-based; every change makes the next one."""
     description: str = ""
     cases: tuple[CaseEntry, ...] = ()
+    """In the order of the dataset; lists of revisions leave them out."""
+    case_count: int = 0
+    """How many cases there are; the store counts them."""
     scorers: tuple[ScorerSpec, ...] = ()
     """For every case, beside its own."""
     gate: dict[str, Any] | None = None
