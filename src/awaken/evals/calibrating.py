@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 
-from awaken.contracts.clock import Clock
+import msgspec
+
 from awaken.contracts.errors import InvalidValue
 from awaken.contracts.evals.eval_runs import EvalItem
 from awaken.contracts.evals.scores import Score, ScoreSource, StoredScore
@@ -17,36 +18,17 @@ LABELS_MAX = 10_000
 """How many labels of a judge are read."""
 
 
-async def add_human_score(
-    evals: EvalStore,
-    clock: Clock,
-    run_id: str,
-    score: Score,
-    *,
-    step: int | None = None,
-    by: str = "",
-    comment: str = "",
-    tenant_id: str | None = None,
-) -> StoredScore:
+async def add_human_score(evals: EvalStore, stored: StoredScore) -> StoredScore:
     """Keep what a person says of a run, or of one of its steps.
 
     Raises:
         InvalidValue: The score has no value from 0 to 1.
     """
-    if score.value is None or not 0 <= score.value <= 1:
-        raise InvalidValue(what=f"score '{score.name}'", problem="its value must be 0 to 1")
-    stored = StoredScore(
-        run_id=run_id,
-        scorer=score.name,
-        source=ScoreSource.HUMAN,
-        at=clock.now_ms(),
-        score=score,
-        step=step,
-        by=by,
-        comment=comment,
-        tenant_id=tenant_id,
-    )
-    return (await evals.add_scores([stored]))[0]
+    value = stored.score.value
+    if value is None or not 0 <= value <= 1:
+        raise InvalidValue(what=f"score '{stored.scorer}'", problem="its value must be 0 to 1")
+    human = msgspec.structs.replace(stored, source=ScoreSource.HUMAN)
+    return (await evals.add_scores([human]))[0]
 
 
 async def calibrate_judge(
@@ -85,9 +67,7 @@ def _is_pass(score: Score) -> bool:
     return bool(score.passed) if score.passed is not None else (score.value or 0) >= PASS
 
 
-async def calibrate_all(
-    evals: EvalStore, items: Iterable[EvalItem]
-) -> dict[str, Calibration]:
+async def calibrate_all(evals: EvalStore, items: Iterable[EvalItem]) -> dict[str, Calibration]:
     """Return the calibrations of all judges that scored these items."""
     names = {it.name for item in items for it in item.scores if it.judge is not None}
     return {name: await calibrate_judge(evals, name) for name in sorted(names)}

@@ -15,16 +15,18 @@ import msgspec
 
 from awaken.contracts.errors import AwakenError
 from awaken.contracts.evals.errors import CannotRecord
-from awaken.contracts.evals.eval_runs import EvalItem, EvalRecord, EvalStatus, ItemStatus
+from awaken.contracts.evals.eval_runs import EvalItem, EvalMode, EvalRecord, EvalStatus, ItemStatus
 from awaken.contracts.evals.scores import Outcome, Score, ScoreSource, StoredScore
+from awaken.contracts.evals.worlds import ModelSource, ReplayDivergence
 from awaken.contracts.models.budgets import BudgetExceeded
 from awaken.runtime.resolution.resolver import DEFAULT_AGENT
 from awaken.scoring.judged import NAMES as JUDGED
 
+from .divergences import find_divergences
 from .judging import CallPurse, RuntimeAsk, SimulatedPerson
 from .outcomes import build_item, build_outcome, merge_turns
 from .pins import has_changes
-from .planning import PlannedSample
+from .planning import MODELS, PlannedSample
 from .preparing import EvalParts, PreparedEval, make_case_scorers
 from .samples import SampleSetup, agent_of, group_of, list_group_budgets, run_of, thread_of
 from .sampling import SampleEnd, SampleRunner
@@ -150,6 +152,9 @@ class EvalDriver:
         finally:
             self._flying.pop(sample.number, None)
             self._landed.set()
+        has_parted = outcome is not None and bool(outcome.divergences)
+        if has_parted and prepared.spec.mode is EvalMode.VERIFY and not end.status.is_missing:
+            end = msgspec.structs.replace(end, status=ItemStatus.DIVERGED)
         return build_item(sample, given, end, outcome, scores), end
 
     async def _score(
@@ -163,7 +168,11 @@ class EvalDriver:
                 logger.info("Sample '%s' has no recording: %s", run_id, error)
         if not recordings:
             return None, ()
-        outcome = build_outcome(setup.given, merge_turns(recordings))
+        merged, kept = merge_turns(recordings), setup.given.recording
+        divergences: tuple[ReplayDivergence, ...] = ()
+        if kept is not None and MODELS[setup.spec.mode] is ModelSource.RECORDED:
+            divergences = find_divergences(kept, merged)
+        outcome = build_outcome(setup.given, merged, divergences)
         if end.status.is_missing or end.status is ItemStatus.TIMEOUT:
             return outcome, ()
         return outcome, await self.score_outcome(setup, outcome, end.run_ids[-1])

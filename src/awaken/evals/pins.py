@@ -16,8 +16,8 @@ class PinnedConfig(Record, frozen=True, kw_only=True):
 class SnapshotSource(Protocol):
     """Finds the publications that variants run on; managed configuration has it."""
 
-    async def pin_live(self) -> PinnedConfig:
-        """Return the live publication."""
+    async def pin_live(self) -> PinnedConfig | None:
+        """Return the live publication; None if nothing was published."""
         ...
 
     async def pin_publication(self, publication: int) -> PinnedConfig:

@@ -25,7 +25,7 @@ from awaken.scoring.registry import make_scorers
 from awaken.services.control import RunControl
 
 from .judging import JUDGE_AGENT, build_asked_agent
-from .pins import SnapshotSource, has_changes
+from .pins import PinnedConfig, SnapshotSource, has_changes
 from .planning import MODELS, SAMPLES_MAX, PlannedSample, check_case, plan_samples, select_cases
 from .recording import Recorder
 from .samples import SampleCase, agent_of
@@ -149,7 +149,7 @@ def _decode(body: bytes | None, type_: type[T], what: str) -> T:
     try:
         return msgspec.json.decode(body, type=type_)
     except (msgspec.DecodeError, AwakenError) as error:
-        raise InvalidEval(problem=f"{what} cannot be read: {error}") from error
+        raise InvalidEval(problem=f"{what} cannot be read: {_say(error)}") from error
 
 
 async def _pin_variants(
@@ -164,21 +164,32 @@ async def _pin_variants(
                 problem = f"variant '{variant.name}' needs managed configuration"
                 raise InvalidEval(problem=problem)
         return {}, None
-    pins, first = {}, None
+    pins: dict[str, int] = {}
+    first: str | None = None
     for variant in spec.variants:
         try:
-            if variant.draft_id is not None:
-                pinned = await parts.snapshots.pin_draft(variant.draft_id, by)
-            elif variant.publication is not None:
-                pinned = await parts.snapshots.pin_publication(variant.publication)
-            else:
-                pinned = await parts.snapshots.pin_live()
+            pinned = await _pin_variant(parts.snapshots, variant, by)
         except AwakenError as error:
-            raise InvalidEval(problem=f"variant '{variant.name}': {error}") from error
+            raise InvalidEval(problem=f"variant '{variant.name}': {_say(error)}") from error
+        if pinned is None:
+            continue
         pins[variant.name] = pinned.publication
         if variant is spec.variants[0] and not has_changes(variant):
             first = pinned.manifest_hash
     return pins, first
+
+
+async def _pin_variant(snapshots: SnapshotSource, variant: Variant, by: str) -> PinnedConfig | None:
+    if variant.draft_id is not None:
+        return await snapshots.pin_draft(variant.draft_id, by)
+    if variant.publication is not None:
+        return await snapshots.pin_publication(variant.publication)
+    return await snapshots.pin_live()
+
+
+def _say(error: Exception) -> str:
+    """Return the text of an error as a part of a sentence."""
+    return str(error).rstrip(".")
 
 
 class _NoAsk:
@@ -224,7 +235,7 @@ async def check_variants(parts: EvalParts, prepared: PreparedEval) -> None:
             try:
                 agent = await resolve_variant(parts, variant, agent_id, publication)
             except AwakenError as error:
-                raise InvalidEval(problem=f"variant '{variant.name}': {error}") from error
+                raise InvalidEval(problem=f"variant '{variant.name}': {_say(error)}") from error
             if MODELS[spec.mode] is ModelSource.LIVE:
                 models |= {route.spec.id: route.spec for route in agent.models}
     models |= await check_judges(parts, prepared)
@@ -278,7 +289,7 @@ async def check_judges(parts: EvalParts, prepared: PreparedEval) -> dict[str, Mo
             registries = pinned.registries.with_agent(asked)
             agent = pinned.with_registries(registries).resolve(JUDGE_AGENT)
         except AwakenError as error:
-            raise InvalidEval(problem=f"judge '{name}': {error}") from error
+            raise InvalidEval(problem=f"judge '{name}': {_say(error)}") from error
         found |= {route.spec.id: route.spec for route in agent.models}
     return found
 

@@ -17,7 +17,6 @@ from awaken.contracts.evals.verdicts import (
 from awaken.contracts.record import Record
 from awaken.scoring.comparisons import ComparisonPlan, compare_items
 from awaken.scoring.figures import list_variants, summarize_variant
-from awaken.scoring.gates import GateInput, evaluate_gate, read_gate
 
 from .calibrating import calibrate_all
 from .driving import list_items
@@ -54,7 +53,10 @@ async def summarize_eval(
     calibrations = await calibrate_all(parts.evals, items)
     gate = record.spec.gate or prepared.revision.gate
     tags = {it.id: it.tags for it in prepared.revision.cases}
-    return msgspec.to_builtins(build_figures(own, baseline, gate, calibrations, tags))
+    made: dict[str, Any] = msgspec.to_builtins(
+        build_figures(own, baseline, gate, calibrations, tags)
+    )
+    return made
 
 
 def build_figures(
@@ -72,10 +74,7 @@ def build_figures(
     """
     names = list_variants(own.items)
     variants = tuple(summarize_variant(own.items, it, calibrations) for it in names)
-    read = None if gate is None else read_gate(gate)
-    plan = ComparisonPlan(
-        seed=own.record.spec.seed, margins={} if read is None else read.margins
-    )
+    plan = ComparisonPlan(seed=own.record.spec.seed)
     warnings: list[str] = []
     if baseline is not None:
         comparisons = compare_evals(baseline, own, plan, warnings)
@@ -84,14 +83,6 @@ def build_figures(
             compare_items(own.items, names[0], own.items, it, plan) for it in names[1:]
         )
     result = None
-    if read is not None:
-        result = evaluate_gate(
-            read,
-            GateInput(
-                items=own.items, variants=variants, comparisons=comparisons, tags=tags,
-                planned=own.record.planned,
-            ),
-        )
     return EvalFigures(
         variants=variants, comparisons=comparisons, gate=result, warnings=tuple(warnings)
     )
@@ -120,9 +111,7 @@ def compare_evals(
     if problem is not None:
         raise NotComparable(first=one.eval_id, second=two.eval_id, problem=problem)
     changed = {
-        name
-        for name, hashed in first.hashes.items()
-        if second.hashes.get(name, hashed) != hashed
+        name for name, hashed in first.hashes.items() if second.hashes.get(name, hashed) != hashed
     }
     if one.revision != two.revision:
         told.append(

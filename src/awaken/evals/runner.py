@@ -29,6 +29,8 @@ from .samples import group_of, list_group_budgets
 logger = logging.getLogger(__name__)
 
 LEASE_KEY = "__evals.driver"
+OPEN_EVALS = "evals"
+"""The profile entry that lists evals which have not ended."""
 _OPEN = (EvalStatus.PLANNED, EvalStatus.RUNNING)
 OnItem = Callable[[EvalItem], None]
 
@@ -77,6 +79,8 @@ class EvalRunner:
             created_by=by,
             created_at=self.parts.clock.now_ms(),
         )
+        # Listed first: an eval that is not listed would never be taken over.
+        await self._list_open(eval_id, is_open=True)
         await self.parts.evals.create_eval(record)
         return record
 
@@ -135,6 +139,7 @@ class EvalRunner:
                 record, status=EvalStatus.CANCELLED, finished_at=self.parts.clock.now_ms()
             )
             if await self.parts.evals.update_eval(ended, was=status):
+                await self._list_open(eval_id, is_open=False)
                 await self._cancel_samples(ended)
                 return ended
         return await self.load(eval_id)
@@ -239,7 +244,19 @@ class EvalRunner:
             finished_at=self.parts.clock.now_ms(),
         )
         await self.parts.evals.update_eval(ended, was=EvalStatus.RUNNING)
+        await self._list_open(record.eval_id, is_open=False)
         return ended
+
+    async def _list_open(self, eval_id: str, *, is_open: bool) -> None:
+        """List an eval among those that have not ended, or remove it."""
+        profile = self.parts.control.engine.services.profile
+
+        def change(stored: Any) -> Any:
+            others = [it for it in stored or () if it != eval_id]
+            return [*others, eval_id] if is_open else others
+
+        now = self.parts.clock.now_ms()
+        await profile.change_entry(OPEN_EVALS, OPEN_EVALS, change, now=now)
 
     async def _count_spent(self, record: EvalRecord, items: list[EvalItem]) -> dict[str, Any]:
         """Return what an eval has spent: by its ledger if it has one, else by its items."""

@@ -5,7 +5,7 @@ finds its runs by their ids and goes on.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 
 import msgspec
 
@@ -115,7 +115,7 @@ class SampleRunner:
 
     async def _list_turns(
         self, setup: SampleSetup, person: SimulatedPerson | None
-    ) -> "AsyncIterator[tuple[tuple[Message, ...], tuple[ScriptedTurn, ...] | None]]":
+    ) -> "AsyncGenerator[tuple[tuple[Message, ...], tuple[ScriptedTurn, ...] | None], None]":
         """Yield the input of each turn; of a simulated person, as far as the conversation goes."""
         case = setup.given.case
         if person is None:
