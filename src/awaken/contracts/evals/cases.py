@@ -4,6 +4,8 @@ import re
 from enum import StrEnum
 from typing import Any
 
+import msgspec
+
 from awaken.contracts.errors import InvalidValue
 from awaken.contracts.messages.message import Message
 from awaken.contracts.record import Record, StrictRecord
@@ -31,18 +33,53 @@ def check_eval_id(what: str, id_: str) -> None:
         raise InvalidValue(what=f"{what} {id_!r:.140}", problem=problem)
 
 
+class SequenceMode(StrEnum):
+    """How the tools of a run have to fit an expected sequence."""
+
+    EXACT = "exact"
+    ORDERED_SUBSEQ = "ordered_subseq"
+    """Others may stand between them."""
+
+
+class CountOp(StrEnum):
+    """How a number of calls is compared."""
+
+    EXACTLY = "exactly"
+    AT_LEAST = "at_least"
+    AT_MOST = "at_most"
+
+
+class CallCount(StrictRecord, frozen=True, kw_only=True):
+    """How many calls have to match."""
+
+    op: CountOp = CountOp.AT_LEAST
+    n: int = 1
+
+
+class RequiredCall(StrictRecord, frozen=True, kw_only=True):
+    """A call that has to be made: objects by key, arrays item by item, primitives equal."""
+
+    name: str
+    args_subset: Any = msgspec.UNSET
+    result_subset: Any = msgspec.UNSET
+    count: CallCount | None = None
+    """Absent: at least one."""
+
+
 class Expectation(StrictRecord, frozen=True, kw_only=True):
-    """The expectations of a fixture of Awaken for Rust; each becomes a scorer."""
+    """The expectations of a fixture of Awaken for Rust, by its names; each becomes a scorer."""
 
     final_answer_contains: tuple[str, ...] = ()
     final_answer_excludes: tuple[str, ...] = ()
     tool_sequence: tuple[str, ...] | None = None
+    tool_sequence_mode: SequenceMode = SequenceMode.EXACT
     forbidden_tools: tuple[str, ...] = ()
-    tool_calls: tuple[dict[str, Any], ...] = ()
-    max_tokens: int | None = None
+    required_tool_calls: tuple[RequiredCall, ...] = ()
+    max_tokens_total: int | None = None
     max_duration_ms: int | None = None
-    judge: dict[str, Any] | None = None
-    error_type: str | None = None
+    min_judge_score: float | None = None
+    """0 to 1; the eval says which model judges, and by which rubric."""
+    expected_error_type: str | None = None
 
 
 class CaseTurn(StrictRecord, frozen=True, kw_only=True):
