@@ -8,9 +8,11 @@ can have their results.
 import asyncio
 import logging
 import random
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from awaken import Agent, ContextWindowPolicy, InputMode, RunRequest, StateKey, ToolContext, tool, user
 from awaken.bootstrap.providers import Connections, provider_clients
@@ -20,7 +22,7 @@ from awaken.contracts.runs.records import RunRecord
 from awaken.contracts.storage.queries import RunQuery
 from awaken.contracts.storage.store import Store
 from awaken.contracts.suspension.tickets import DecisionAction, Ticket, ToolCallResume
-from awaken.extensions.handoff import Handoff, HandoffPlugin
+from awaken.extensions.handoff import HandoffPlugin
 from awaken.mailbox.mailbox import Mailbox
 from awaken.messages import Role
 from awaken.models import SUMMARY_SYSTEM_PROMPT, InferenceRequest, StopReason, TokenUsage
@@ -118,6 +120,7 @@ def _arguments(name: str, chance: random.Random) -> dict[str, Any]:
         "ask": {"question": f"{word}?"},
         "pay": {"amount": number},
         "fail": {"reason": word},
+        "transfer_to_agent": {"agent_id": "other"},
     }.get(name, {"prompt": f"do {word}"})
 
 
@@ -159,8 +162,6 @@ class GeneratedModel:
                 data = _arguments(name, chance)
                 if chance.random() < 0.05:
                     data = {"wrong": True}
-                import msgspec
-
                 yield ToolCallDelta(id=call_id, args_delta=msgspec.json.encode(data).decode())
         yield UsageReport(usage=TokenUsage(prompt_tokens=10 + len(said), completion_tokens=5))
         yield Stop(reason=StopReason.END_TURN if is_end else StopReason.TOOL_USE)
@@ -181,8 +182,6 @@ class Generated:
 
 def _decide(chance: random.Random) -> Callable[[Ticket], ToolCallResume | None]:
     def decide(ticket: Ticket) -> ToolCallResume | None:
-        kind = random.Random(f"{chance.random()}").random() if False else None
-        del kind
         pick = random.Random(f"{ticket.tool_name}{ticket.arguments}{ticket.created_at}").random()
         if pick < 0.25:
             name = f"no {ticket.ticket_id}"
@@ -201,7 +200,9 @@ def make_agents(seed: int, done: Executions) -> list[Agent]:
     kinds = chance.sample(names, chance.randrange(2, len(names) + 1))
     is_wordy = chance.random() < 0.3
     has_delegate, has_handoff = chance.random() < 0.35, chance.random() < 0.3
-    extra = (["agent_run_helper"] if has_delegate else []) + (["transfer"] if has_handoff else [])
+    extra = (["agent_run_helper"] if has_delegate else []) + (
+        ["transfer_to_agent"] if has_handoff else []
+    )
     options: dict[str, Any] = {"max_rounds": chance.choice((3, 6, 9))}
     if is_wordy:
         options["context_policy"] = ContextWindowPolicy(
@@ -211,11 +212,16 @@ def make_agents(seed: int, done: Executions) -> list[Agent]:
     if chance.random() < 0.2:
         options["parallel_tools"] = False
     ends = chance.choice((0.15, 0.3))
-    made = GeneratedModel(seed, kinds + [it for it in extra if it != "transfer"], ends, is_wordy=is_wordy)
+    made = GeneratedModel(seed, kinds + extra, ends, is_wordy=is_wordy)
     chosen = [it for it in tools if it.descriptor.id in kinds]
     if has_delegate:
         options["delegates"] = ["helper"]
+    if has_handoff:
+        options["plugins"] = [HandoffPlugin({"other": "for the rest"})]
     agents = [Agent("main", model=made, tools=chosen, **options)]
+    if has_handoff:
+        next_one = GeneratedModel(seed + 2, kinds, 0.4, is_wordy=False)
+        agents.append(Agent("other", model=next_one, tools=chosen, max_rounds=6))
     if has_delegate:
         below = GeneratedModel(seed + 1, ["read", "tally"], 0.5, is_wordy=False)
         own = [it for it in tools if it.descriptor.id in ("read", "tally")]
@@ -268,6 +274,3 @@ def play_generated(seed: int, *, has_crashes: bool = True) -> Generated:
 
     runs = asyncio.run(read())
     return Generated(seed, store, registries, done, RegistryHandle(registries), runs, crashes)
-
-
-Unused = Awaitable[None] | HandoffPlugin | Handoff
