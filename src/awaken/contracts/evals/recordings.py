@@ -4,9 +4,10 @@ from typing import Any
 
 from awaken.contracts.lifecycle import Termination
 from awaken.contracts.messages.message import Message
+from awaken.contracts.models.budgets import Budget
 from awaken.contracts.models.inference import InferenceOverride, TokenUsage
 from awaken.contracts.models.model_specs import ModelSpec
-from awaken.contracts.record import Record
+from awaken.contracts.record import Record, always
 from awaken.contracts.runs.records import RunKind
 from awaken.contracts.specs.agents import AgentSpec
 from awaken.contracts.state.keys import StoredValue
@@ -24,6 +25,9 @@ class RecordedDecision(Record, frozen=True, kw_only=True):
 
     question: SuspendTicket
     decision: ToolCallResume | None = None
+    activation: int = 1
+    """In which activation of the run it took effect, 1-based: decisions with the same number came
+    together."""
 
 
 class RecordedCall(Record, frozen=True, kw_only=True):
@@ -35,12 +39,14 @@ class RecordedCall(Record, frozen=True, kw_only=True):
     effect: ToolEffect = ToolEffect.NONE
     result: ToolResult
     outcome: ToolCallOutcome
-    updates: tuple[tuple[str, StoredValue | None], ...] = ()
-    """The changes of state that its tool made, by key."""
+    updates: tuple[tuple[str, str, Any], ...] = ()
+    """What its tool did to the state, as the tool journal keeps it: (key, verb, JSON)."""
     decisions: tuple[RecordedDecision, ...] = ()
     """What it asked before its result, in order."""
     ms: int = 0
     attempts: int = 1
+    has_run: bool = False
+    """Whether its tool was executed; otherwise a gate, a check or a decision answered it."""
 
 
 class RecordedStep(Record, frozen=True, kw_only=True):
@@ -52,11 +58,15 @@ class RecordedStep(Record, frozen=True, kw_only=True):
     """The digest of the request, as the log has it; None if the log has none."""
     inputs: tuple[Message, ...] = ()
     """Steering and news of tasks that entered the transcript before this step's request."""
+    resumed_as: str | None = None
+    """The agent that the run went on with, if it waited before this step."""
     answer: Message | None = None
     """None if the run ended before the answer was whole."""
     model: str = ""
     usage: TokenUsage | None = None
     """None if the provider did not report it: missing, not zero."""
+    at: int = 0
+    """When its inference began, in milliseconds; 0 if the log does not say."""
     ms: int = 0
     first_token_ms: int | None = None
     attempts: int = 1
@@ -85,6 +95,16 @@ class RecordedRun(Record, frozen=True, kw_only=True):
     context: dict[str, Any] | None = None
     overrides: InferenceOverride | None = None
     tool_choice: str | None = None
+    frontend_tools: tuple[ToolDescriptor, ...] = ()
+    """Tools that its client brought and executed."""
+    session_tools: tuple[ToolDescriptor, ...] = ()
+    output_schema: dict[str, Any] | None = None
+    budgets: tuple[Budget, ...] = ()
+    """Limits that its request brought."""
+    is_open: bool = False
+    """Whether it had not ended when it was recorded."""
+    waits_for: str | None = None
+    """What it waits for, if it has not ended."""
     created_at: int = 0
     duration_ms: int | None = None
     tenant_id: str | None = None
@@ -103,6 +123,8 @@ class RecordedConfig(Record, frozen=True, kw_only=True):
     """The instructions that were made for this run, by agent."""
     models: tuple[ModelSpec, ...] = ()
     tools: tuple[ToolDescriptor, ...] = ()
+    tools_of: dict[str, tuple[str, ...]] = {}
+    """The ids of the tools that each agent had."""
 
 
 class RecordedState(Record, frozen=True, kw_only=True):
@@ -115,7 +137,7 @@ class RecordedState(Record, frozen=True, kw_only=True):
 class Recording(Record, frozen=True, kw_only=True):
     """What one run did: enough to have it again without a network and without its tools."""
 
-    format: str = FORMAT
+    format: str = always(FORMAT)
     run: RecordedRun
     config: RecordedConfig
     history: tuple[Message, ...] = ()

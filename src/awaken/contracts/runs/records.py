@@ -131,6 +131,8 @@ class RunRecord(RunProvenance, frozen=True, kw_only=True):
     """The publication of the configuration that it runs on; None without managed configuration."""
     purpose: RunKind = RunKind.CHAT
     """What it was started for; `kind` also tells tasks apart."""
+    world: str | None = None
+    """The hash of the world that answers in place of its models and tools; None: reality."""
     overrides: InferenceOverride | None = None
     """The parameters that the request gave, so that the requests of the run can be built again."""
     tool_choice: str | None = None
@@ -291,6 +293,8 @@ class RunRequest(RunProvenance, frozen=True, kw_only=True):
     """The publication that a new run takes; absent: the one that is live when it begins."""
     purpose: RunKind = RunKind.CHAT
     """What a new run is for; clients cannot set it."""
+    world: str | None = None
+    """The hash of the world that a new run is given instead of reality; clients cannot set it."""
     history: tuple[Message, ...] = ()
     """What a thread without messages begins with, answers included; clients cannot set it."""
     session_tools: tuple[ToolDescriptor, ...] = ()

@@ -234,7 +234,8 @@ async def _collect(
         except asyncio.CancelledError:
             problem = ToolError("the tool cancelled itself")
             attempt.output = build_error_output(attempt.call.name, problem)
-        if attempt.is_journalled:
+        if attempt.is_journalled or attempt.updates:
+            # What a call without effects did to the state is kept too: a replay repeats it.
             run.journal.tool_records += (build_finish_record(attempt),)
     if not finished_now:
         _stop_late_ones(run, siblings, running)
