@@ -18,6 +18,8 @@ class NextInput(msgspec.Struct, frozen=True):
 
     decisions: tuple[tuple[str, ToolCallResume], ...] = ()
     messages: tuple[Message, ...] = ()
+    agent_id: str | None = None
+    """The agent that the messages named."""
 
 
 def choose_input(
@@ -47,7 +49,7 @@ def choose_input(
         return NextInput(tuple(chosen.items()))
     after = None if step is None else steps.get(step.n + 1)
     if after is not None and after.inputs:
-        return NextInput((), after.inputs)
+        return NextInput((), after.inputs, after.resumed_as)
     is_recorded_wait = recording.run.waits_for is not None and after is None
     if is_recorded_wait or spec.on_question is OnQuestion.STOP or not waiting:
         return None

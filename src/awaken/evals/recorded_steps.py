@@ -71,7 +71,7 @@ class _CallLog(msgspec.Struct):
 class _StepLog(msgspec.Struct):
     """What the log says of one step."""
 
-    has_begun: bool = False
+    resumed_as: str | None = None
     inference: InferenceComplete | None = None
     calls: dict[str, _CallLog] = {}
     last_seq: int = 0
@@ -101,10 +101,11 @@ def build_steps(run: LoggedRun) -> tuple[RecordedStep, ...]:
         last = number == count
         after = _find_state(run.states, log.last_seq, before, is_last=last)
         children = tuple(it for call in calls for it in run.children.get(call.id, ()))
-        steps.append(_build_step(number, log, answer, inputs.get(number, ()), calls, children))
-        changed = _list_changes(before, after)
-        if changed:
-            steps[-1] = msgspec.structs.replace(steps[-1], state=changed)
+        made = _build_step(number, log, answer, inputs.get(number, ()), calls, children)
+        if log.resumed_as is not None or before is not after:
+            changed = _list_changes(before, after)
+            made = msgspec.structs.replace(made, state=changed, resumed_as=log.resumed_as)
+        steps.append(made)
         before = after
     return tuple(steps)
 
@@ -142,13 +143,17 @@ def _build_step(
 def _read_log(events: Iterable[LoggedEvent]) -> dict[int, _StepLog]:
     logs: dict[int, _StepLog] = {}
     number = activation = 0
+    resumed_as = None
     for logged in events:
         event = logged.event
         if isinstance(event, RunStart):
             activation += 1
+            if activation > 1 and (who := event.identity) is not None:
+                resumed_as = who.active_agent_id or who.agent_id
         elif isinstance(event, StepStart):
             number += 1
-            logs[number] = _StepLog(has_begun=True)
+            logs[number] = _StepLog(resumed_as=resumed_as)
+            resumed_as = None
         step = logs.get(number)
         if step is None:
             continue

@@ -225,12 +225,13 @@ async def _drive(
             if isinstance(ended, Cancelled):
                 await engine.cancel_waiting(result.run_id, ended.cause)
             break
-        result = await engine.run(_continue(result, wanted, engine))
+        result = await engine.run(_continue(result, wanted))
     return result
 
 
-def _continue(result: RunResult, wanted: NextInput, engine: RunEngine) -> RunRequest:
+def _continue(result: RunResult, wanted: NextInput) -> RunRequest:
     return RunRequest(
+        agent_id=wanted.agent_id,
         thread_id=result.thread_id,
         continue_run_id=result.run_id,
         decisions=wanted.decisions,

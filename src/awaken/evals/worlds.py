@@ -152,7 +152,9 @@ class RunWorld:
     def attach(self, run: Run) -> None:
         """Bind the world to the run; what reached the recorded run next reaches this one."""
         self._run = run
-        self._deliver_inputs(run.step.number + 1)
+        if all(it.decision is not None for it in run.tickets.values()):
+            # While a call waits, a message would be held, and could not replace its decision.
+            self._deliver_inputs(run.step.number + 1)
 
     @property
     def run(self) -> Run:

@@ -10,14 +10,14 @@ from hashlib import blake2b
 from typing import Any, TypeVar
 
 import msgspec
-import re2
 
 from awaken.contracts.record import StrictRecord
+
+from .json_texts import strip_fence
 
 PART_CHARS_MAX = 200_000
 REPLY_CHARS_MAX = 100_000
 T = TypeVar("T", bound=StrictRecord)
-_FENCE = re2.compile(r"(?s)^\s*```(?:json)?\s*\n(.*)\n\s*```\s*$")
 
 FRAME = """\
 You are a grader. You grade material by the rubric below and by nothing else.
@@ -68,8 +68,7 @@ def parse_reply(text: str, shape: type[T]) -> T | None:
     """
     if len(text) > REPLY_CHARS_MAX:
         return None
-    fenced = _FENCE.match(text)
     try:
-        return msgspec.json.decode((fenced.group(1) if fenced else text).strip(), type=shape)
+        return msgspec.json.decode(strip_fence(text), type=shape)
     except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
         return None

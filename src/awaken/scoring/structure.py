@@ -1,23 +1,23 @@
 """Scorers of structured answers: a typed output, or an answer that is JSON."""
 
 import math
+import re
 from enum import StrEnum
 from typing import Any
 
 import msgspec
-import re2
 
 from awaken.authoring.json_schemas import JsonSchema
 from awaken.contracts.evals.scores import Outcome
 from awaken.contracts.record import StrictRecord
 
+from .json_texts import strip_fence
 from .marks import EVIDENCE_ITEMS, CannotScore, Check, Marks, ScorerKind, ScorerSetup, fail, grade
 from .subsets import find_mismatch
 
 JSON_CHARS_MAX = 2_000_000
 NUMBER_CHARS_MAX = 100_000
-_NUMBER = re2.compile(r"-?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:[eE][+-]?\d+)?")
-_FENCE = re2.compile(r"(?s)^\s*```(?:json)?\s*\n(.*)\n\s*```\s*$")
+_NUMBER = re.compile(r"-?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:[eE][+-]?\d+)?")
 
 
 class AnswerPart(StrEnum):
@@ -75,10 +75,8 @@ def read_answer(part: AnswerPart, outcome: Outcome) -> Any:
         return msgspec.to_builtins(outcome.output)
     if len(outcome.text) > JSON_CHARS_MAX:
         raise CannotScore("the answer is too long to be read as JSON")
-    fenced = _FENCE.match(outcome.text)
-    text = fenced.group(1) if fenced else outcome.text
     try:
-        return msgspec.json.decode(text)
+        return msgspec.json.decode(strip_fence(outcome.text))
     except (msgspec.DecodeError, RecursionError, UnicodeEncodeError) as error:
         raise NotJson(str(error)) from error
 

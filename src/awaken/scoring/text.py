@@ -1,10 +1,9 @@
 """Scorers of the final answer as a text. All are bounded in time, whatever the answer is."""
 
+import re
 from collections import Counter
 from enum import StrEnum
 from typing import Any
-
-import re2
 
 from awaken.contracts.evals.scores import Outcome
 from awaken.contracts.record import StrictRecord
@@ -17,7 +16,7 @@ EDIT_CHARS_MAX = 20_000
 TOKEN_CHARS_MAX = 2_000_000
 PHRASES_MAX = 1_000
 
-_WORD = re2.compile(r"[\pL\pN_]+")
+_WORD = re.compile(r"\w+")
 
 
 class ExactOptions(StrictRecord, frozen=True, kw_only=True):

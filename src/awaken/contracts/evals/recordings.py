@@ -58,6 +58,8 @@ class RecordedStep(Record, frozen=True, kw_only=True):
     """The digest of the request, as the log has it; None if the log has none."""
     inputs: tuple[Message, ...] = ()
     """Steering and news of tasks that entered the transcript before this step's request."""
+    resumed_as: str | None = None
+    """The agent that the run went on with, if it waited before this step."""
     answer: Message | None = None
     """None if the run ended before the answer was whole."""
     model: str = ""

@@ -8,7 +8,7 @@ from .quantiles import normal_quantile, normal_share, student_quantile
 POWER = 0.8
 CASES_MAX = 1_000_000
 LOOKS = (1 / 3, 2 / 3, 1.0)
-_OBRIEN_FLEMING = 2.00449
+_OBRIEN_FLEMING = 2.0041
 """The last bound of three equally spaced looks at 5 %, two-sided; the others follow from it."""
 
 
