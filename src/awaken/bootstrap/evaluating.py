@@ -182,7 +182,7 @@ async def keep_dataset(evals: Any, dataset: Dataset) -> DatasetRevision:
 
 
 def _name_agents(variants: Sequence[Variant], runtime: AgentRuntime) -> tuple[Variant, ...]:
-    """Return the variants; those that name no agent are of the first one, if there is no default."""
+    """Return the variants; those that name no agent are of the first one, without a default."""
     agents = runtime.registry.snapshot().registries.agents
     first = None if DEFAULT_AGENT in agents else next(iter(agents), None)
     return tuple(
