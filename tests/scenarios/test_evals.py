@@ -10,7 +10,7 @@ import pytest
 from awaken import Agent, AgentRuntime, tool
 from awaken.bootstrap.evaluating import Dataset, EvalResult, evaluate, keep_dataset
 from awaken.contracts.evals.cases import Case, CaseTurn, Expectation
-from awaken.contracts.evals.errors import InvalidEval
+from awaken.contracts.evals.errors import InvalidEval, InvalidGate
 from awaken.contracts.evals.eval_runs import (
     EvalBudget,
     EvalMode,
@@ -385,3 +385,31 @@ def test_a_mode_is_chosen_by_what_the_cases_have() -> None:
     model = ScriptedModel(["yes"] * 5)
     done = run([live()], [agent(model)])
     assert (done.record.spec.mode, len(done.items)) == (EvalMode.LIVE, 5)
+
+
+def test_a_gate_passes_or_fails_and_one_that_cannot_be_read_is_refused_first() -> None:
+    gate = {"require": [{"scorer": "contains", "min_rate": 0.9}]}
+    good = run([scripted(f"c{n}") for n in range(3)], [agent()], gate=gate)
+    assert good.gate is not None
+    assert good.gate.is_passed
+    bad = run([scripted("a"), scripted("b", ScriptedTurn(text="no"))], [agent()], gate=gate)
+    assert bad.gate is not None
+    assert not bad.gate.is_passed
+    with pytest.raises(InvalidGate):
+        run([scripted()], [agent()], gate={"require": [{"scorer": "contains", "min": 1}]})
+
+
+def test_an_eval_may_stop_early_and_its_looks_are_recorded() -> None:
+    def answer(request: InferenceRequest) -> Turn:
+        return Turn("yes" if "politely" in request.system[0] else "no")
+
+    variants = [Variant(name="old"), Variant(name="new", instructions="Answer politely.")]
+    model = ScriptedModel([answer] * 500)
+    cases = [live(f"c{n}") for n in range(30)]
+    options: dict[str, Any] = {"variants": variants, "repeats": 3, "stop_early": True}
+    done = run(cases, [agent(model)], **options)
+    (look,) = done.record.looks
+    assert (look["is_decided"], look["verdicts"]) == (True, {"new/contains": "better"})
+    assert (done.record.status, len(done.items), done.record.planned) == ("done", 60, 60)
+    same = run(cases, [agent(ScriptedModel(["yes"] * 500))], **options)
+    assert len(same.items) in (60, 180)

@@ -61,6 +61,8 @@ class EvalOptions(TypedDict, total=False):
     tags: Sequence[str]
     split: str
     has_drafts: bool
+    stop_early: bool
+    baseline: str
 
 
 class EvalResult(msgspec.Struct, frozen=True, kw_only=True):

@@ -20,6 +20,7 @@ from awaken.contracts.record import Record
 from awaken.runtime.resolution.registries import AgentSource
 from awaken.runtime.resolution.resolver import DEFAULT_AGENT, ResolvedAgent
 from awaken.scoring.expectations import list_expected_specs
+from awaken.scoring.gates import parse_gate
 from awaken.scoring.judged import NAMES as JUDGED
 from awaken.scoring.registry import make_scorers
 from awaken.services.control import RunControl
@@ -114,6 +115,8 @@ async def prepare_eval(
     for given in cases.values():
         has_scorers = bool(revision.scorers or spec.scorers)
         check_case(given.case, spec, has_scorers=has_scorers)
+    if (gate := spec.gate or revision.gate) is not None:
+        parse_gate(gate)
     check_scorers(parts, prepared)
     await check_variants(parts, prepared)
     return prepared
@@ -155,7 +158,7 @@ def _decode(body: bytes | None, type_: type[T], what: str) -> T:
 async def _pin_variants(
     parts: EvalParts, spec: EvalSpec, kept: dict[str, int] | None, by: str
 ) -> tuple[dict[str, int], str | None]:
-    """Return the publication of each variant, and the manifest that the first one runs on."""
+    """Return the publication of each variant, and the manifest that the last one runs on."""
     if kept is not None:
         return kept, None
     if parts.snapshots is None:
@@ -174,7 +177,7 @@ async def _pin_variants(
         if pinned is None:
             continue
         pins[variant.name] = pinned.publication
-        if variant is spec.variants[0] and not has_changes(variant):
+        if variant is spec.variants[-1] and not has_changes(variant):
             first = pinned.manifest_hash
     return pins, first
 

@@ -12,11 +12,13 @@ from awaken.contracts.evals.verdicts import (
     Calibration,
     EvalComparison,
     GateResult,
+    SequentialLook,
     VariantFigures,
 )
 from awaken.contracts.record import Record
 from awaken.scoring.comparisons import ComparisonPlan, compare_items
 from awaken.scoring.figures import list_variants, summarize_variant
+from awaken.scoring.gates import GateEvidence, evaluate_gate, parse_gate
 
 from .calibrating import calibrate_all
 from .driving import list_items
@@ -42,49 +44,84 @@ class ComparedEval(msgspec.Struct, frozen=True, kw_only=True):
     """The hashes of its cases, by id."""
 
 
+class EvalEvidence(msgspec.Struct, frozen=True, kw_only=True):
+    """What the figures of an eval are made from."""
+
+    own: ComparedEval
+    baseline: ComparedEval | None = None
+    gate: Mapping[str, Any] | None = None
+    calibrations: Mapping[str, Calibration] = {}
+    tags: Mapping[str, Sequence[str]] = {}
+    look: SequentialLook | None = None
+
+
 async def summarize_eval(
-    parts: EvalParts, record: EvalRecord, prepared: PreparedEval, items: Sequence[EvalItem]
-) -> dict[str, Any]:
-    """Return the figures of an eval as its record keeps them."""
-    own = ComparedEval(record=record, items=items, hashes=hash_cases(prepared.revision))
+    parts: EvalParts,
+    record: EvalRecord,
+    prepared: PreparedEval,
+    items: Sequence[EvalItem],
+    look: SequentialLook | None = None,
+) -> EvalFigures:
+    """Return the figures of an eval, with its baseline and its gate."""
     baseline = None
     if record.spec.baseline is not None:
         baseline = await load_compared(parts, record.spec.baseline)
-    calibrations = await calibrate_all(parts.evals, items)
-    gate = record.spec.gate or prepared.revision.gate
-    tags = {it.id: it.tags for it in prepared.revision.cases}
-    made: dict[str, Any] = msgspec.to_builtins(
-        build_figures(own, baseline, gate, calibrations, tags)
+    evidence = EvalEvidence(
+        own=ComparedEval(record=record, items=items, hashes=hash_cases(prepared.revision)),
+        baseline=baseline,
+        gate=record.spec.gate or prepared.revision.gate,
+        calibrations=await calibrate_all(parts.evals, items),
+        tags={it.id: it.tags for it in prepared.revision.cases},
+        look=look,
     )
-    return made
+    return build_figures(evidence)
 
 
-def build_figures(
-    own: ComparedEval,
-    baseline: ComparedEval | None,
-    gate: Mapping[str, Any] | None,
-    calibrations: Mapping[str, Calibration],
-    tags: Mapping[str, Sequence[str]],
-) -> EvalFigures:
-    """Sum up an eval, compare it with its baseline, and judge it by a gate.
+def build_figures(evidence: EvalEvidence) -> EvalFigures:
+    """Sum up an eval, compare it with its baseline, and judge its last variant by a gate.
 
     Raises:
         NotComparable: The baseline was made in another mode.
         InvalidGate: The gate cannot be read.
     """
+    own, baseline, warnings = evidence.own, evidence.baseline, list[str]()
     names = list_variants(own.items)
-    variants = tuple(summarize_variant(own.items, it, calibrations) for it in names)
-    plan = ComparisonPlan(seed=own.record.spec.seed)
-    warnings: list[str] = []
+    plan = ComparisonPlan(seed=own.record.spec.seed, look=evidence.look)
     if baseline is not None:
         comparisons = compare_evals(baseline, own, plan, warnings)
     else:
+        first = own.record.spec.variants[0].name
         comparisons = tuple(
-            compare_items(own.items, names[0], own.items, it, plan) for it in names[1:]
+            compare_items(own.items, first, own.items, it, plan) for it in names if it != first
         )
-    result = None
     return EvalFigures(
-        variants=variants, comparisons=comparisons, gate=result, warnings=tuple(warnings)
+        variants=tuple(summarize_variant(own.items, it, evidence.calibrations) for it in names),
+        comparisons=comparisons,
+        gate=None if evidence.gate is None else _judge(evidence, evidence.gate),
+        warnings=tuple(warnings),
+    )
+
+
+def _judge(evidence: EvalEvidence, gate: Mapping[str, Any]) -> GateResult:
+    own, baseline = evidence.own, evidence.baseline
+    spec = own.record.spec
+    judged, first = spec.variants[-1].name, spec.variants[0].name
+    items, variant = (own.items, first) if baseline is None else (baseline.items, judged)
+    if baseline is not None and judged not in list_variants(items):
+        variant = next(iter(list_variants(items)), "")
+    has_baseline = baseline is not None or judged != first
+    return evaluate_gate(
+        parse_gate(gate),
+        GateEvidence(
+            items=own.items,
+            variant=judged,
+            planned=own.record.planned // len(spec.variants),
+            baseline_items=items if has_baseline else None,
+            baseline_variant=variant if has_baseline else "",
+            tags=evidence.tags,
+            calibrations=evidence.calibrations,
+            seed=spec.seed,
+        ),
     )
 
 

@@ -7,6 +7,7 @@ any process takes over an eval whose lease has run out.
 
 import asyncio
 import logging
+import math
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -17,9 +18,12 @@ from awaken.contracts.errors import AwakenError
 from awaken.contracts.evals.errors import InvalidEval, UnknownEval
 from awaken.contracts.evals.eval_runs import EvalItem, EvalRecord, EvalSpec, EvalStatus
 from awaken.contracts.evals.store import EvalQuery
+from awaken.contracts.evals.verdicts import ComparisonVerdict, SequentialLook
 from awaken.contracts.models.budgets import SHARED_LEDGER, decode_ledger, group_scope
 from awaken.contracts.models.model_specs import NANOS
 from awaken.contracts.record import Record
+from awaken.scoring.comparisons import plan_look
+from awaken.scoring.statistics.power import LOOKS
 
 from .driving import EvalDriver, cancel_children, find_status, list_items
 from .preparing import EvalParts, PreparedEval, prepare_eval
@@ -208,10 +212,57 @@ class EvalRunner:
         driver = EvalDriver(self.parts, record, prepared, self._tell)
         self._drivers[eval_id] = driver
         async with self._limit_time(record, driver):
-            await driver.drive()
-        if driver.is_stopped:
-            return
-        await self.finish(record, prepared)
+            record = await self._drive_to_looks(record, prepared, driver)
+            await driver.drive(record.planned)
+        if not driver.is_stopped:
+            await self.finish(record, prepared)
+
+    async def _drive_to_looks(
+        self, record: EvalRecord, prepared: PreparedEval, driver: EvalDriver
+    ) -> EvalRecord:
+        """Drive an eval that may stop early until a look decides; all looks are recorded."""
+        has_other = len(record.spec.variants) > 1 or record.spec.baseline is not None
+        if not (record.spec.stop_early and has_other):
+            return record
+        for fraction in LOOKS[len(record.looks) : -1]:
+            if record.looks and record.looks[-1]["is_decided"]:
+                break
+            upto = math.ceil(fraction * record.planned)
+            await driver.drive(upto)
+            items = await list_items(self.parts, record.eval_id)
+            look = plan_look(len(items), record.planned)
+            if driver.is_stopped or look is None:
+                return record
+            record = await self._look(record, prepared, items, look)
+        return record
+
+    async def _look(
+        self,
+        record: EvalRecord,
+        prepared: PreparedEval,
+        items: list[EvalItem],
+        look: SequentialLook,
+    ) -> EvalRecord:
+        figures = await summarize_eval(self.parts, record, prepared, items, look)
+        verdicts = {
+            f"{it.second}/{scorer.scorer}": str(scorer.verdict)
+            for it in figures.comparisons
+            for scorer in it.scorers
+        }
+        is_decided = bool(verdicts) and ComparisonVerdict.UNDECIDED not in verdicts.values()
+        seen = {
+            "look": msgspec.to_builtins(look),
+            "items": len(items),
+            "verdicts": verdicts,
+            "is_decided": is_decided,
+        }
+        looked = msgspec.structs.replace(
+            record,
+            looks=(*record.looks, seen),
+            planned=len(items) if is_decided else record.planned,
+        )
+        await self.parts.evals.update_eval(looked, was=EvalStatus.RUNNING)
+        return looked
 
     def _limit_time(self, record: EvalRecord, driver: EvalDriver) -> "_TimeLimit":
         budget = record.spec.budget
@@ -224,7 +275,8 @@ class EvalRunner:
         """Sum up an eval whose items are written, and end it."""
         items = await list_items(self.parts, record.eval_id)
         status = find_status(items, record.planned)
-        summary = await summarize_eval(self.parts, record, prepared, items)
+        figures = await summarize_eval(self.parts, record, prepared, items)
+        summary = msgspec.to_builtins(figures)
         return await self._end(record, status, summary, await self._count_spent(record, items))
 
     async def _end(

@@ -173,7 +173,7 @@ class EvalRecord(Record, frozen=True, kw_only=True):
     looks: tuple[dict[str, Any], ...] = ()
     """What was seen at each look at an eval that may stop early."""
     manifest_hash: str | None = None
-    """The configuration that its first variant ran on."""
+    """The configuration that its last variant, which its gate judges, runs on."""
     tenant_id: str | None = None
     created_by: str = ""
     created_at: int = 0
