@@ -6,6 +6,7 @@ from awaken.contracts.clock import Clock
 from awaken.contracts.evals.errors import CannotReplay
 from awaken.contracts.storage.store import Store
 from awaken.evals.recording import Recorder
+from awaken.evals.redacting import Recordings
 from awaken.evals.replaying import ReplayHost, Replays
 from awaken.evals.worlds import StoredWorlds
 from awaken.runtime.engine import RunEngine
@@ -17,8 +18,13 @@ if TYPE_CHECKING:
 
 
 def build_recorder(engine: RunEngine) -> Recorder:
-    """Return the recorder of an engine's runs."""
+    """Return the recorder of an engine's runs; it redacts nothing."""
     return Recorder(engine.store, engine.registry, _read_version())
+
+
+def build_recordings(engine: RunEngine) -> Recordings:
+    """Return what makes redacted recordings of an engine's runs."""
+    return Recordings(build_recorder(engine), build_replays(engine))
 
 
 def build_replays(engine: RunEngine) -> Replays:

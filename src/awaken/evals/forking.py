@@ -107,17 +107,38 @@ async def fork_at(
         is_exact = _apply_updates(thread_state, run_state, updates)
     if not is_exact:
         thread_state, run_state = checkout.state, {}
-    commit = _build_fork(clock, ids, record, checkout, point, at, thread_state, run_state)
-    if not allow_effects and commit.run is not None:
-        run = msgspec.structs.replace(commit.run, purpose=RunKind.REPLAY)
-        commit = msgspec.structs.replace(commit, run=run)
+    space = namespace_in(record.thread_id)
+    thread_id, new_id = space + ids.new_id(), space + ids.new_id()
+    state = select_state(checkout, thread_state, point.kept)
+    if record.active_agent_id is None or ACTIVE_AGENT.name not in state:
+        state[ACTIVE_AGENT.name] = ACTIVE_AGENT.encode(record.agent_id)
+    active = ACTIVE_AGENT.decode(state[ACTIVE_AGENT.name])
+    run = msgspec.structs.replace(
+        _build_run(record, at, clock.now_ms(), thread_id, new_id),
+        active_agent_id=active if active != record.agent_id else None,
+        usage=point.usage,
+        purpose=RunKind.CHAT if allow_effects else RunKind.REPLAY,
+    )
+    # Tickets stay with the original: a call that waits there asks again here.
+    run_state.pop(TOOL_CALL_STATES.name, None)
+    commit = Commit(
+        commit_id=ids.new_id(),
+        thread_id=thread_id,
+        expected_version=0,
+        committed_at=run.created_at,
+        thread=_build_thread(checkout, thread_id, point.kept, run.created_at),
+        messages=tuple(_rename(it, run_id, new_id) for it in checkout.messages[: point.kept]),
+        run=run,
+        state={**state},
+        run_state={**run_state},
+        events=(RunStart(thread_id=thread_id, run_id=new_id, identity=run.identity),),
+    )
     receipt = await store.commit(commit)
     assert commit.thread is not None
-    assert commit.run is not None
     thread = msgspec.structs.replace(
         commit.thread, version=receipt.version, message_count=receipt.message_count
     )
-    return ForkedRunMade(thread=thread, run=commit.run, is_state_exact=is_exact)
+    return ForkedRunMade(thread=thread, run=run, is_state_exact=is_exact)
 
 
 def list_points(record: RunRecord, messages: Sequence[Message]) -> Iterator[ForkAt]:
@@ -249,32 +270,12 @@ def _apply_update(key: StateKey[Any, Any], stored: StoredValue | None, data: Any
     return key.encode(key.apply_update(value, update))
 
 
-def _build_fork(
-    clock: Clock,
-    ids: IdSource,
-    record: RunRecord,
-    checkout: Checkout,
-    point: _Point,
-    at: ForkAt,
-    thread_state: dict[str, StoredValue],
-    run_state: dict[str, StoredValue],
-) -> Commit:
-    now, source = clock.now_ms(), checkout.thread
-    space = namespace_in(source.id)
-    thread_id, run_id = space + ids.new_id(), space + ids.new_id()
-    kept = tuple(_rename(it, record.run_id, run_id) for it in checkout.messages[: point.kept])
-    state = select_state(checkout, thread_state, point.kept)
-    active = state.get(ACTIVE_AGENT.name)
-    if active is None or record.active_agent_id is None:
-        state[ACTIVE_AGENT.name] = ACTIVE_AGENT.encode(record.agent_id)
-    # Tickets stay with the original: a call that waits there asks again here.
-    run_state = {name: it for name, it in run_state.items() if name != TOOL_CALL_STATES.name}
-    decoded = ACTIVE_AGENT.decode(state[ACTIVE_AGENT.name])
-    run = RunRecord(
+def _build_run(record: RunRecord, at: ForkAt, now: int, thread_id: str, run_id: str) -> RunRecord:
+    """Return the record of the fork's run: executing, as if another process had left it."""
+    return RunRecord(
         run_id=run_id,
         thread_id=thread_id,
         agent_id=record.agent_id,
-        active_agent_id=decoded if decoded != record.agent_id else None,
         status=RunStatus.RUNNING,
         publication=record.publication,
         overrides=record.overrides,
@@ -283,7 +284,6 @@ def _build_fork(
         instructions=record.instructions,
         input=record.input,
         steps=at.step - 1,
-        usage=point.usage,
         tenant_id=record.tenant_id,
         user_id=record.user_id,
         created_at=now,
@@ -291,25 +291,18 @@ def _build_fork(
         updated_at=now,
         forked_from=ForkedAt(run_id=record.run_id, step=at.step, results=at.results),
     )
-    thread = Thread(
+
+
+def _build_thread(checkout: Checkout, thread_id: str, kept: int, now: int) -> Thread:
+    source = checkout.thread
+    last = checkout.messages[kept - 1].id if kept else None
+    return Thread(
         id=thread_id,
         tenant_id=source.tenant_id,
         resource_id=source.resource_id,
-        forked_from=ForkPoint(thread_id=source.id, message_id=kept[-1].id if kept else None),
+        forked_from=ForkPoint(thread_id=source.id, message_id=last),
         metadata=msgspec.structs.replace(source.metadata, created_at=None),
     ).touch(now)
-    return Commit(
-        commit_id=ids.new_id(),
-        thread_id=thread_id,
-        expected_version=0,
-        committed_at=now,
-        thread=thread,
-        messages=kept,
-        run=run,
-        state={**state},
-        run_state={**run_state},
-        events=(RunStart(thread_id=thread_id, run_id=run_id, identity=run.identity),),
-    )
 
 
 def _rename(message: Message, was: str, run_id: str) -> Message:

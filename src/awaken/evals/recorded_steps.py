@@ -72,8 +72,6 @@ class _StepLog(msgspec.Struct):
     """What the log says of one step."""
 
     resumed_as: str | None = None
-    resumed_seq: int = 0
-    """The event with which the run went on before this step; 0: it had not waited."""
     first_seq: int = 0
     inference: InferenceComplete | None = None
     calls: dict[str, _CallLog] = {}
@@ -115,12 +113,12 @@ def build_steps(run: LoggedRun) -> tuple[RecordedStep, ...]:
 
 
 def _find_resumed(log: _StepLog, states: Sequence[tuple[int, FoldedState]]) -> str | None:
-    """Return the agent that a waiting run went on with: the one that the message named."""
-    for at, folded in states:
-        is_then = log.resumed_seq <= at < log.first_seq
-        if log.resumed_seq and is_then and (stored := folded.thread.get(ACTIVE_AGENT.name)):
-            return ACTIVE_AGENT.decode(stored)
-    return log.resumed_as
+    """Return the agent that a waiting run went on with, before it began the next step."""
+    if log.resumed_as is None:
+        return None
+    then = [folded for at, folded in states if at < log.first_seq]
+    stored = then[-1].thread.get(ACTIVE_AGENT.name) if then else None
+    return log.resumed_as if stored is None else ACTIVE_AGENT.decode(stored)
 
 
 def _build_step(
@@ -170,17 +168,17 @@ def _read_log(
     """
     logs: dict[int, _StepLog] = {number: _StepLog()} if number else {}
     activation = 0
-    resumed_as, resumed_seq = None, 0
+    resumed_as = None
     for logged in events:
         event = logged.event
         if isinstance(event, RunStart):
             activation += 1
             if activation > 1 and (who := event.identity) is not None:
-                resumed_as, resumed_seq = who.active_agent_id or who.agent_id, logged.seq
+                resumed_as = who.active_agent_id or who.agent_id
         elif isinstance(event, StepStart):
             number += 1
-            logs[number] = _StepLog(resumed_as, resumed_seq, logged.seq)
-            resumed_as, resumed_seq = None, 0
+            logs[number] = _StepLog(resumed_as, logged.seq)
+            resumed_as = None
         step = logs.get(number)
         if step is None:
             continue
@@ -201,7 +199,7 @@ def _read_log(
             call.resumed = event
     if resumed_as is not None and number + 1 in inputs:
         # It went on with a message, and a rule stopped it before it answered.
-        logs[number + 1] = _StepLog(resumed_as, resumed_seq, 1 << 62)
+        logs[number + 1] = _StepLog(resumed_as, 1 << 62)
     return logs
 
 
