@@ -45,9 +45,10 @@ def build_worlds(store: Store) -> StoredWorlds:
     Raises:
         CannotReplay: The store keeps none.
     """
-    if not hasattr(store, "load_eval_objects"):
+    open_evals = getattr(store, "open_evals", None)
+    if open_evals is None:
         raise CannotReplay(run_id="?", problem=f"store '{store.name}' keeps no worlds")
-    return StoredWorlds(cast("EvalStore", store))
+    return StoredWorlds(cast("EvalStore", open_evals()))
 
 
 def _make_store(clock: Clock) -> Store:

@@ -1,13 +1,15 @@
 """Cases and datasets: what is tried. A dataset is versioned: every change is a revision."""
 
-import re
 from enum import StrEnum
 from typing import Any
+
+import msgspec
 
 from awaken.contracts.errors import InvalidValue
 from awaken.contracts.messages.message import Message
 from awaken.contracts.record import Record, StrictRecord
 
+from .ids import check_eval_id
 from .scores import ScorerSpec
 from .worlds import (
     OnQuestion,
@@ -17,32 +19,54 @@ from .worlds import (
     ToolPolicy,
 )
 
-_ID = re.compile(r"[A-Za-z0-9._-]{1,128}", re.ASCII)
+
+class SequenceMode(StrEnum):
+    """How the tools of a run have to fit an expected sequence."""
+
+    EXACT = "exact"
+    ORDERED_SUBSEQ = "ordered_subseq"
+    """Others may stand between them."""
 
 
-def check_eval_id(what: str, id_: str) -> None:
-    """Check the id of a case, a dataset or an eval, which stands in file names and addresses.
+class CountOp(StrEnum):
+    """How a number of calls is compared."""
 
-    Raises:
-        InvalidValue: It is not 1 to 128 letters, digits, dots, hyphens and underscores.
-    """
-    if not _ID.fullmatch(id_) or set(id_) == {"."}:
-        problem = "use 1 to 128 letters, digits, '.', '-' and '_'"
-        raise InvalidValue(what=f"{what} {id_!r:.140}", problem=problem)
+    EXACTLY = "exactly"
+    AT_LEAST = "at_least"
+    AT_MOST = "at_most"
+
+
+class CallCount(StrictRecord, frozen=True, kw_only=True):
+    """How many calls have to match."""
+
+    op: CountOp = CountOp.AT_LEAST
+    n: int = 1
+
+
+class RequiredCall(StrictRecord, frozen=True, kw_only=True):
+    """A call that has to be made: objects by key, arrays item by item, primitives equal."""
+
+    name: str
+    args_subset: Any = msgspec.UNSET
+    result_subset: Any = msgspec.UNSET
+    count: CallCount | None = None
+    """Absent: at least one."""
 
 
 class Expectation(StrictRecord, frozen=True, kw_only=True):
-    """The expectations of a fixture of Awaken for Rust; each becomes a scorer."""
+    """The expectations of a fixture of Awaken for Rust, by its names; each becomes a scorer."""
 
     final_answer_contains: tuple[str, ...] = ()
     final_answer_excludes: tuple[str, ...] = ()
     tool_sequence: tuple[str, ...] | None = None
+    tool_sequence_mode: SequenceMode = SequenceMode.EXACT
     forbidden_tools: tuple[str, ...] = ()
-    tool_calls: tuple[dict[str, Any], ...] = ()
-    max_tokens: int | None = None
+    required_tool_calls: tuple[RequiredCall, ...] = ()
+    max_tokens_total: int | None = None
     max_duration_ms: int | None = None
-    judge: dict[str, Any] | None = None
-    error_type: str | None = None
+    min_judge_score: float | None = None
+    """0 to 1; the eval says which model judges, and by which rubric."""
+    expected_error_type: str | None = None
 
 
 class CaseTurn(StrictRecord, frozen=True, kw_only=True):
@@ -126,6 +150,9 @@ class DatasetRevision(Record, frozen=True, kw_only=True):
     """1-based; every change makes the next one."""
     description: str = ""
     cases: tuple[CaseEntry, ...] = ()
+    """In the order of the dataset; lists of revisions leave them out."""
+    case_count: int = 0
+    """How many cases there are; the store counts them."""
     scorers: tuple[ScorerSpec, ...] = ()
     """For every case, beside its own."""
     gate: dict[str, Any] | None = None

@@ -9,6 +9,14 @@ class EvalError(UsageError):
     code = "eval_error"
 
 
+class EvalsUnavailable(EvalError):
+    """The store has no place for datasets and evals."""
+
+    code = "evals_unavailable"
+    template = "Store '{store}' keeps no evals: it has no open_evals(); use one of awaken.stores."
+    store: str
+
+
 class UnknownDataset(EvalError):
     """There is no such dataset, or it belongs to another tenant."""
 

@@ -97,6 +97,8 @@ class Outcome(Record, frozen=True, kw_only=True):
     input: str = ""
     expected: Any = None
     expected_tools: tuple[str, ...] | None = None
+    other: str | None = None
+    """The answer that a pairwise judge compares with; absent: the reference answer."""
     recording: Recording
     output: Any = None
     """The structured output, if the agent has a type for it."""

@@ -285,6 +285,8 @@ class RunRequest(RunProvenance, frozen=True, kw_only=True):
     """The trace of the caller that the run belongs to."""
     budgets: tuple[Budget, ...] = ()
     """Limits besides those of the agent and the runtime."""
+    budget_group: str | None = None
+    """Whose ledger the budgets of scope `group` are kept in; clients cannot set it."""
     expected_messages: int | None = None
     """How many messages the thread must have; with another number the request is refused."""
     output_schema: dict[str, Any] | None = None
