@@ -8,6 +8,7 @@ from awaken.contracts.storage.store import Store
 from awaken.evals.recording import Recorder
 from awaken.evals.redacting import Recordings
 from awaken.evals.replaying import ReplayHost, Replays
+from awaken.evals.run_replays import RunReplays
 from awaken.evals.worlds import StoredWorlds
 from awaken.runtime.engine import RunEngine
 from awaken.stores.memory.profiles import MemoryProfileStore
@@ -37,6 +38,17 @@ def build_replays(engine: RunEngine) -> Replays:
         version=_read_version(),
     )
     return Replays(host)
+
+
+def build_recordings_of(store: Store, engine: RunEngine) -> Recordings:
+    """Return what makes redacted recordings of the runs of a store, with an engine's agents."""
+    recorder = Recorder(store, engine.registry, _read_version())
+    return Recordings(recorder, build_replays(engine))
+
+
+def build_run_replays(engine: RunEngine) -> RunReplays:
+    """Return what records, replays and compares the runs of an engine."""
+    return RunReplays(build_recordings(engine), build_replays(engine))
 
 
 def build_worlds(store: Store) -> StoredWorlds:

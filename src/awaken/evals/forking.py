@@ -31,8 +31,11 @@ from awaken.contracts.runs.threads import ForkPoint, Thread
 from awaken.contracts.state.keys import StateKey, StateScope, StoredValue, list_living_keys
 from awaken.contracts.storage.store import Checkout, Commit, Store, ToolRecord
 from awaken.contracts.suspension.tickets import ToolCallOutcome
-from awaken.contracts.tenancy import namespace_in
+from awaken.contracts.tenancy import namespace_in, namespace_of
 from awaken.runtime.admission.forks import select_state
+from awaken.runtime.suspension.dispatch_plan import continuation
+from awaken.services.tenant_ids import hide_namespace
+from awaken.services.view import TenantView
 
 from .recorded_steps import find_first_step
 from .recording import find_places
@@ -139,6 +142,32 @@ async def fork_at(
         commit.thread, version=receipt.version, message_count=receipt.message_count
     )
     return ForkedRunMade(thread=thread, run=run, is_state_exact=is_exact)
+
+
+async def fork_here(
+    view: TenantView, run_id: str, at: ForkAt, *, allow_effects: bool = False
+) -> ForkedRunMade:
+    """Fork a tenant's run at a point, and let the fork go on in this process.
+
+    Raises:
+        UnknownRun: There is none, or it belongs to another tenant.
+        UnknownThread: The run's thread was deleted.
+        InvalidInput: The run has no such point.
+        CannotReplay: Its log was purged, or it is a workflow's.
+        AwakenError: The fork was made, and cannot begin here.
+    """
+    record, engine = await view.stored_run(run_id), view.engine
+    services = engine.services
+    made = await fork_at(
+        engine.store, services.clock, services.ids, record, at, allow_effects=allow_effects
+    )
+    await engine.start(continuation(made.run))
+    namespace = "" if view.tenant_id is None else namespace_of(view.tenant_id)
+    return msgspec.structs.replace(
+        made,
+        thread=hide_namespace(namespace, made.thread),
+        run=hide_namespace(namespace, made.run),
+    )
 
 
 def list_points(record: RunRecord, messages: Sequence[Message]) -> Iterator[ForkAt]:
