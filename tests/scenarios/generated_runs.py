@@ -1,4 +1,4 @@
-"""Generated agents and runs: parallel calls, state, tickets, steering, delegates, handoffs, crashes.
+"""Generated runs: parallel calls, state, tickets, steering, delegates, handoffs, crashes.
 
 Everything follows from a seed. Models answer what follows from their request, so that a process
 that takes a run over hears the same; tools never answer the same twice, so that only a recording
@@ -8,16 +8,26 @@ can have their results.
 import asyncio
 import logging
 import random
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
-from awaken import Agent, ContextWindowPolicy, InputMode, RunRequest, StateKey, ToolContext, tool, user
+from awaken import (
+    Agent,
+    ContextWindowPolicy,
+    InputMode,
+    RunRequest,
+    StateKey,
+    ToolContext,
+    tool,
+    user,
+)
 from awaken.bootstrap.providers import Connections, provider_clients
 from awaken.bootstrap.registries import registry_set
 from awaken.contracts.messages.deltas import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
+from awaken.contracts.models.inference import ModelEvent, Stop, ThinkingSignature, UsageReport
 from awaken.contracts.runs.records import RunRecord
 from awaken.contracts.storage.queries import RunQuery
 from awaken.contracts.storage.store import Store
@@ -26,7 +36,6 @@ from awaken.extensions.handoff import HandoffPlugin
 from awaken.mailbox.mailbox import Mailbox
 from awaken.messages import Role
 from awaken.models import SUMMARY_SYSTEM_PROMPT, InferenceRequest, StopReason, TokenUsage
-from awaken.contracts.models.inference import ModelEvent, Stop, ThinkingSignature, UsageReport
 from awaken.plugins import StateScope
 from awaken.runtime.resolution.registries import RegistrySet
 from awaken.runtime.resolution.registry import RegistryHandle
@@ -156,7 +165,9 @@ class GeneratedModel:
                 yield TextDelta(delta=WORDS)
         if not is_end:
             for number in range(chance.choice((1, 1, 2, 3))):
-                name = chance.choice((*self._tools, "nowhere") if chance.random() < 0.05 else self._tools)
+                name = chance.choice(
+                    (*self._tools, "nowhere") if chance.random() < 0.05 else self._tools
+                )
                 call_id = f"c{len(request.messages)}_{number}_{chance.randrange(10)}"
                 yield ToolCallStart(id=call_id, name=name)
                 data = _arguments(name, chance)
@@ -180,17 +191,15 @@ class Generated:
     crashes: tuple[CrashPoint, ...]
 
 
-def _decide(chance: random.Random) -> Callable[[Ticket], ToolCallResume | None]:
-    def decide(ticket: Ticket) -> ToolCallResume | None:
-        pick = random.Random(f"{ticket.tool_name}{ticket.arguments}{ticket.created_at}").random()
-        if pick < 0.25:
-            name = f"no {ticket.ticket_id}"
-            return ToolCallResume(decision_id=name, action=DecisionAction.CANCEL, reason="no")
-        if ticket.tool_name == "ask":
-            return ToolCallResume(decision_id=f"yes {ticket.ticket_id}", result={"n": int(pick * 9)})
-        return approve_all(ticket)
-
-    return decide
+def decide(ticket: Ticket) -> ToolCallResume | None:
+    """Decide by what the ticket asks: one in four is declined."""
+    pick = random.Random(f"{ticket.tool_name}{ticket.arguments}{ticket.created_at}").random()
+    if pick < 0.25:
+        name = f"no {ticket.ticket_id}"
+        return ToolCallResume(decision_id=name, action=DecisionAction.CANCEL, reason="no")
+    if ticket.tool_name == "ask":
+        return ToolCallResume(decision_id=f"yes {ticket.ticket_id}", result={"n": int(pick * 9)})
+    return approve_all(ticket)
 
 
 def make_agents(seed: int, done: Executions) -> list[Agent]:
@@ -247,13 +256,13 @@ def play_generated(seed: int, *, has_crashes: bool = True) -> Generated:
             note = RunRequest(thread_id=THREAD, messages=(user(f"steered after {pause}"),))
             await mailbox.submit(note, mode=InputMode.STEER)
 
-    subject = Subject(registries=registries, story=story, decide=_decide(chance))
+    subject = Subject(registries=registries, story=story, decide=decide)
     crashes: tuple[CrashPoint, ...] = ()
     if has_crashes and chance.random() < 0.4:
         points = every_point(12, 4)
         crashes = tuple(chance.sample(points, chance.choice((1, 2))))
     policy = Fifo() if chance.random() < 0.5 else RandomOrder(seed)
-    logging.getLogger("awaken").disabled = True
+    logging.disable(logging.CRITICAL)
     try:
         trial_of: list[_Trial] = []
 
@@ -266,7 +275,7 @@ def play_generated(seed: int, *, has_crashes: bool = True) -> Generated:
 
         run(SimulatedLoop(policy), work, meant=Dead)
     finally:
-        logging.getLogger("awaken").disabled = False
+        logging.disable(logging.NOTSET)
     store = trial_of[0]._truth.store
 
     async def read() -> list[RunRecord]:

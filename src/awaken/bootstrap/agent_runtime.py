@@ -134,6 +134,7 @@ class AgentRuntime(ControlCalls, ScriptCalls, ThreadCalls, RunQueries, LastingPa
                 has_claiming_worker=self._has_claiming_worker,
                 list_audit_days=self._list_audit_days,
                 sweep_schedules=self._sweep_schedules,
+                sweep_evals=self._sweep_evals,
             ),
         )
         self._parts = parts
@@ -246,6 +247,8 @@ class AgentRuntime(ControlCalls, ScriptCalls, ThreadCalls, RunQueries, LastingPa
         try:
             if "_scheduling" in self.__dict__:
                 await self._scheduling.firer.stop()
+            if "evals" in self.__dict__:
+                await self.evals.close()
             if self.managed is not None:
                 await self.managed.close()
             if self._parts.report is not None:

@@ -95,6 +95,8 @@ class RuntimeCalls(msgspec.Struct, frozen=True, kw_only=True):
     list_audit_days: Callable[[], Iterable[int]] = tuple
     sweep_schedules: Callable[[], Awaitable[None]] | None = None
     """Called with every sweep of a store of several processes."""
+    sweep_evals: Callable[[], Awaitable[None]] | None = None
+    """The same for evals."""
 
 
 class RuntimeParts(msgspec.Struct, frozen=True, kw_only=True):
@@ -233,7 +235,7 @@ def compose_runtime(
         report=report,
     )
     node.make_chores = lambda: _reports().build_chores(
-        opened, profile, purger, calls.sweep_schedules, memory.expire
+        opened, profile, purger, (calls.sweep_schedules, calls.sweep_evals), memory.expire
     )
     return RuntimeParts(
         clock=clock,

@@ -6,7 +6,9 @@ from awaken.contracts.clock import Clock
 from awaken.contracts.evals.errors import CannotReplay
 from awaken.contracts.storage.store import Store
 from awaken.evals.recording import Recorder
+from awaken.evals.redacting import Recordings
 from awaken.evals.replaying import ReplayHost, Replays
+from awaken.evals.run_replays import RunReplays
 from awaken.evals.worlds import StoredWorlds
 from awaken.runtime.engine import RunEngine
 from awaken.stores.memory.profiles import MemoryProfileStore
@@ -17,8 +19,13 @@ if TYPE_CHECKING:
 
 
 def build_recorder(engine: RunEngine) -> Recorder:
-    """Return the recorder of an engine's runs."""
+    """Return the recorder of an engine's runs; it redacts nothing."""
     return Recorder(engine.store, engine.registry, _read_version())
+
+
+def build_recordings(engine: RunEngine) -> Recordings:
+    """Return what makes redacted recordings of an engine's runs."""
+    return Recordings(build_recorder(engine), build_replays(engine))
 
 
 def build_replays(engine: RunEngine) -> Replays:
@@ -33,15 +40,27 @@ def build_replays(engine: RunEngine) -> Replays:
     return Replays(host)
 
 
+def build_recordings_of(store: Store, engine: RunEngine) -> Recordings:
+    """Return what makes redacted recordings of the runs of a store, with an engine's agents."""
+    recorder = Recorder(store, engine.registry, _read_version())
+    return Recordings(recorder, build_replays(engine))
+
+
+def build_run_replays(engine: RunEngine) -> RunReplays:
+    """Return what records, replays and compares the runs of an engine."""
+    return RunReplays(build_recordings(engine), build_replays(engine))
+
+
 def build_worlds(store: Store) -> StoredWorlds:
     """Return what opens the worlds that a store keeps.
 
     Raises:
         CannotReplay: The store keeps none.
     """
-    if not hasattr(store, "load_eval_objects"):
+    open_evals = getattr(store, "open_evals", None)
+    if open_evals is None:
         raise CannotReplay(run_id="?", problem=f"store '{store.name}' keeps no worlds")
-    return StoredWorlds(cast("EvalStore", store))
+    return StoredWorlds(cast("EvalStore", open_evals()))
 
 
 def _make_store(clock: Clock) -> Store:

@@ -25,6 +25,8 @@ EXAMPLES = {
     "runs show": "awaken runs show RUN --events",
     "runs event": "awaken runs event WORKFLOW_RUN payment '{\"amount\": 5}'",
     "runs reset": "awaken runs reset WORKFLOW_RUN --dry-run",
+    "recording show": "awaken recording show RUN --app agent.py",
+    "replay": "awaken replay RUN --verify --app agent.py",
     "tickets list": "awaken tickets list --json",
     "tickets show": "awaken tickets show TICKET",
     "dispatches list": "awaken dispatches list --status queued",

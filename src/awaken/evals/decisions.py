@@ -38,6 +38,7 @@ def choose_input(
     planned = [(it.ticket_id, find_planned(spec.decisions, it)) for it in waiting]
     if given := tuple((name, it) for name, it in planned if it is not None):
         return NextInput(given)
+    after = None if step is None else steps.get(step.n + 1)
     known = {it.ticket_id: found for it in waiting if (found := _find_recorded(step, it))}
     if known:
         first = min(it.activation for it in known.values())
@@ -46,8 +47,10 @@ def choose_input(
             for ticket_id, it in known.items()
             if it.activation == first and it.decision is not None
         }
+        if len(chosen) == len(waiting) and after is not None and after.resumed_as is not None:
+            # A message that came with the decision may have named another agent.
+            return NextInput(tuple(chosen.items()), after.inputs, after.resumed_as)
         return NextInput(tuple(chosen.items()))
-    after = None if step is None else steps.get(step.n + 1)
     if after is not None and after.inputs:
         return NextInput((), after.inputs, after.resumed_as)
     is_recorded_wait = recording.run.waits_for is not None and after is None

@@ -1,6 +1,6 @@
 """The steps of a run, put together from its messages, its log, its tool journal and its tickets."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -21,7 +21,7 @@ from awaken.contracts.events import (
 )
 from awaken.contracts.messages.content import text_of
 from awaken.contracts.messages.message import Message, Role, ToolCall, Visibility
-from awaken.contracts.plugins.loop_state import REQUEST_OPTIONS
+from awaken.contracts.plugins.loop_state import ACTIVE_AGENT, REQUEST_OPTIONS
 from awaken.contracts.runs.records import RunRecord
 from awaken.contracts.state.context_state import CONTEXT_STATE
 from awaken.contracts.state.keys import StoredValue
@@ -35,7 +35,7 @@ RUNTIME_KEYS = "__runtime"
 """The names of the keys that the loop keeps for itself begin so."""
 ASK_AGAIN = "Answer again."
 """How a message ends that the loop writes itself if an answer does not fit its type."""
-_SHOWN = (CONTEXT_STATE.name, REQUEST_OPTIONS.name)
+_SHOWN = (ACTIVE_AGENT.name, CONTEXT_STATE.name, REQUEST_OPTIONS.name)
 
 
 def is_recorded_key(name: str) -> bool:
@@ -72,6 +72,7 @@ class _StepLog(msgspec.Struct):
     """What the log says of one step."""
 
     resumed_as: str | None = None
+    first_seq: int = 0
     inference: InferenceComplete | None = None
     calls: dict[str, _CallLog] = {}
     last_seq: int = 0
@@ -79,8 +80,8 @@ class _StepLog(msgspec.Struct):
 
 def build_steps(run: LoggedRun) -> tuple[RecordedStep, ...]:
     """Return the steps of a run in order; the last one has no answer if the run ended before it."""
-    logs = _read_log(run.events)
     answers, results, inputs = _sort_messages(run.messages)
+    logs = _read_log(run.events, find_first_step(run.record), inputs)
     tickets = {it.ticket_id: it for it in run.tickets}
     journal = {(it.step, it.call_id): it for it in run.tool_records}
     count = max((*answers, *inputs, *logs), default=0)
@@ -104,10 +105,20 @@ def build_steps(run: LoggedRun) -> tuple[RecordedStep, ...]:
         made = _build_step(number, log, answer, inputs.get(number, ()), calls, children)
         if log.resumed_as is not None or before is not after:
             changed = _list_changes(before, after)
-            made = msgspec.structs.replace(made, state=changed, resumed_as=log.resumed_as)
+            agent_id = _find_resumed(log, run.states)
+            made = msgspec.structs.replace(made, state=changed, resumed_as=agent_id)
         steps.append(made)
         before = after
     return tuple(steps)
+
+
+def _find_resumed(log: _StepLog, states: Sequence[tuple[int, FoldedState]]) -> str | None:
+    """Return the agent that a waiting run went on with, before it began the next step."""
+    if log.resumed_as is None:
+        return None
+    then = [folded for at, folded in states if at < log.first_seq]
+    stored = then[-1].thread.get(ACTIVE_AGENT.name) if then else None
+    return log.resumed_as if stored is None else ACTIVE_AGENT.decode(stored)
 
 
 def _build_step(
@@ -140,9 +151,23 @@ def _build_step(
     )
 
 
-def _read_log(events: Iterable[LoggedEvent]) -> dict[int, _StepLog]:
-    logs: dict[int, _StepLog] = {}
-    number = activation = 0
+def find_first_step(record: RunRecord) -> int:
+    """Return the step in which the log of a run begins; 0: before its first step."""
+    forked = record.forked_from
+    if forked is None:
+        return 0
+    return forked.step - 1 if forked.results is None else forked.step
+
+
+def _read_log(
+    events: Iterable[LoggedEvent], number: int, inputs: Collection[int]
+) -> dict[int, _StepLog]:
+    """Return what the log says of each step; it begins in the step `number`.
+
+    `inputs` are the steps before which something reached the run.
+    """
+    logs: dict[int, _StepLog] = {number: _StepLog()} if number else {}
+    activation = 0
     resumed_as = None
     for logged in events:
         event = logged.event
@@ -152,7 +177,7 @@ def _read_log(events: Iterable[LoggedEvent]) -> dict[int, _StepLog]:
                 resumed_as = who.active_agent_id or who.agent_id
         elif isinstance(event, StepStart):
             number += 1
-            logs[number] = _StepLog(resumed_as=resumed_as)
+            logs[number] = _StepLog(resumed_as, logged.seq)
             resumed_as = None
         step = logs.get(number)
         if step is None:
@@ -172,6 +197,9 @@ def _read_log(events: Iterable[LoggedEvent]) -> dict[int, _StepLog]:
             call = step.calls.setdefault(event.target_id, _CallLog())
             _note_decided(call, activation)
             call.resumed = event
+    if resumed_as is not None and number + 1 in inputs:
+        # It went on with a message, and a rule stopped it before it answered.
+        logs[number + 1] = _StepLog(resumed_as, 1 << 62)
     return logs
 
 

@@ -6,6 +6,7 @@ recording, as far as the mode says. Time and ids are the recording's and a seed'
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import msgspec
 
@@ -35,7 +36,7 @@ from .decisions import NextInput, choose_input
 from .divergences import find_divergences
 from .recording import Recorder
 from .replay_parts import OverlaidProfiles, RecordedSummaries, ReplayClock, SeededIds
-from .variants import apply_variant
+from .variants import change_agents
 from .worlds import OneWorld
 
 ACTIVATIONS_MAX = 10_000
@@ -86,9 +87,11 @@ class Replays:
         host, clock = self._host, ReplayClock(recording.run.created_at)
         store = host.make_store(clock)
         store.keeps_state_history = True
-        variant = spec.variant
-        change = None if variant is None else lambda it: apply_variant(it, variant, recording)
-        worlds = OneWorld(_build_world(spec), recording, clock.begin_step, change)
+        world = _build_world(spec)
+        change = None
+        if world.variant is not None:
+            change = partial(change_agents, world=world, recording=recording)
+        worlds = OneWorld(world, recording, clock.begin_step, change)
         services = self._build_services(recording, worlds, clock, SeededIds(spec.seed))
         engine = RunEngine(store, host.registry, services, worlds=worlds)
         await store.open()
@@ -187,6 +190,7 @@ def _build_world(spec: ReplaySpec) -> World:
         decisions=spec.decisions,
         on_question=spec.on_question,
         from_step=spec.from_step if not is_recorded else 1,
+        variant=spec.variant,
         seed=spec.seed,
         # Every difference is found by comparing: a replay that stops early finds only the first.
         keep_going=True,

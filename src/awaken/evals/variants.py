@@ -6,24 +6,44 @@ from typing import Any
 import msgspec
 
 from awaken.contracts.errors import InvalidSpec
-from awaken.contracts.evals.eval_runs import Variant
 from awaken.contracts.evals.recordings import Recording
+from awaken.contracts.evals.worlds import Variant, World
 from awaken.contracts.specs.agents import AgentSpec
 from awaken.contracts.tools.context import ToolContext
 from awaken.contracts.tools.tool import Tool, ToolDescriptor, ToolOutput
 from awaken.runtime.resolution.registries import AgentSource, RegistrySet
+from awaken.runtime.resolution.resolver import DEFAULT_AGENT
 
 
-def apply_variant(registries: RegistrySet, variant: Variant, recording: Recording) -> RegistrySet:
+def change_agents(
+    registries: RegistrySet, world: World, recording: Recording | None
+) -> RegistrySet:
+    """Return the registries with the agent and the variant of a world.
+
+    Raises:
+        InvalidSpec: A changed field does not exist, or does not fit.
+    """
+    if world.agent is not None:
+        registries = registries.with_agent(AgentSource(spec=world.agent))
+    if world.variant is None:
+        return registries
+    return apply_variant(registries, world.variant, recording)
+
+
+def apply_variant(
+    registries: RegistrySet, variant: Variant, recording: Recording | None
+) -> RegistrySet:
     """Return the registries with the changed agent.
 
     Raises:
         InvalidSpec: A changed field does not exist, or does not fit.
     """
-    agent_id = registries.name_of(variant.agent_id or recording.run.agent_id)
+    kept = {} if recording is None else recording.config.agents
+    named = variant.agent_id or (DEFAULT_AGENT if recording is None else recording.run.agent_id)
+    agent_id = registries.name_of(named)
     source = registries.agents.get(agent_id)
     if source is None:
-        spec = recording.config.agents.get(agent_id)
+        spec = kept.get(agent_id)
         if spec is None:
             raise InvalidSpec(what=f"Variant '{variant.name}'", problem=f"no agent '{agent_id}'")
         source = AgentSource(spec=spec)

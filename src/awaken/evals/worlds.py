@@ -8,6 +8,7 @@ import asyncio
 import fnmatch
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Protocol
 
 import msgspec
@@ -43,6 +44,7 @@ from .recorded_model import RecordedModel, ReplayDiverged, ScriptedAnswers
 from .recorded_tools import CallAnswer, CallPlan, Missing, RecordedTool
 from .recording_files import decode_recording, encode_recording
 from .simulated_tools import simulate_call
+from .variants import change_agents
 
 _decode_world = msgspec.json.Decoder(World).decode
 _encode_world = msgspec.json.Encoder(order="deterministic").encode
@@ -89,7 +91,10 @@ class StoredWorlds:
         recording = None
         if opened.recording is not None:
             recording = decode_recording(await self._load(opened.recording, "recording"))
-        return RunWorld(opened, recording, pinned)
+        change = None
+        if opened.agent is not None or opened.variant is not None:
+            change = partial(change_agents, world=opened, recording=recording)
+        return RunWorld(opened, recording, pinned, change=change)
 
     async def _load(self, name: str, what: str) -> bytes:
         found = await self._objects.load_eval_objects([name])

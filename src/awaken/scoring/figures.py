@@ -45,6 +45,8 @@ class CaseScores(msgspec.Struct, kw_only=True):
     is_judged: bool = False
     versions: set[str] = set()
     """The versions of the scorer; several if it changed between samples."""
+    prompts: set[str] = set()
+    """The prompts of the judge."""
 
     @property
     def mean(self) -> float:
@@ -100,7 +102,9 @@ def _add_sample(case: CaseScores, item: EvalItem, score: Score | None) -> None:
     elif score is not None and score.value is not None:
         case.values.append(score.value)
         case.passes += score.value >= 0.5 if score.passed is None else score.passed
-        case.is_judged = case.is_judged or score.judge is not None
+        if score.judge is not None:
+            case.is_judged = True
+            case.prompts.add(score.judge.prompt_hash)
         case.versions.add(score.version)
     elif score is not None or item.status is ItemStatus.SCORED:
         case.errors += 1
@@ -143,6 +147,10 @@ def summarize_scorer(
 ) -> ScorerFigures:
     """The figures of one scorer; without a scored sample they are None, not 0."""
     scored = [it for it in cases if it.values]
+    prompts = {prompt for it in cases for prompt in it.prompts}
+    if calibration is not None and calibration.prompt_hash not in (None, *prompts):
+        # The judge has another prompt by now: what is known of the old one says nothing.
+        calibration = None
     figures = ScorerFigures(
         scorer=scorer,
         cases=len(scored),

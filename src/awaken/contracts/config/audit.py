@@ -41,6 +41,8 @@ class AuditAction(StrEnum):
     RETRY_OUTBOX = "retry_outbox"
     PIN = "pin"
     RESET = "reset"
+    REPLAY = "replay"
+    """Let effects of a replay or a fork happen."""
 
 
 class AuditEvent(Record, frozen=True, kw_only=True):

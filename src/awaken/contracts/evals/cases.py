@@ -1,6 +1,5 @@
 """Cases and datasets: what is tried. A dataset is versioned: every change is a revision."""
 
-import re
 from enum import StrEnum
 from typing import Any
 
@@ -10,6 +9,7 @@ from awaken.contracts.errors import InvalidValue
 from awaken.contracts.messages.message import Message
 from awaken.contracts.record import Record, StrictRecord, always
 
+from .ids import check_eval_id
 from .scores import ScorerSpec
 from .worlds import (
     OnQuestion,
@@ -18,19 +18,6 @@ from .worlds import (
     SimulatedUser,
     ToolPolicy,
 )
-
-_ID = re.compile(r"[A-Za-z0-9._-]{1,128}", re.ASCII)
-
-
-def check_eval_id(what: str, id_: str) -> None:
-    """Check the id of a case, a dataset or an eval, which stands in file names and addresses.
-
-    Raises:
-        InvalidValue: It is not 1 to 128 letters, digits, dots, hyphens and underscores.
-    """
-    if not _ID.fullmatch(id_) or set(id_) == {"."}:
-        problem = "use 1 to 128 letters, digits, '.', '-' and '_'"
-        raise InvalidValue(what=f"{what} {id_!r:.140}", problem=problem)
 
 
 class SequenceMode(StrEnum):

@@ -4,12 +4,12 @@ from enum import StrEnum
 from typing import Any
 
 from awaken.contracts.errors import InvalidValue
-from awaken.contracts.models.inference import InferenceOverride, TokenUsage
+from awaken.contracts.models.inference import TokenUsage
 from awaken.contracts.record import Record, StrictRecord
 
-from .cases import check_eval_id
+from .ids import check_eval_id
 from .scores import Score, ScorerSpec
-from .worlds import ReplayDivergence, ToolPolicy
+from .worlds import ReplayDivergence, ToolPolicy, Variant
 
 REPEATS_MAX = 50
 
@@ -23,26 +23,6 @@ class EvalMode(StrEnum):
     SCRIPTED = "scripted"
     VERIFY = "verify"
     """Recorded models and tools, and any difference is a divergence."""
-
-
-class Variant(StrictRecord, frozen=True, kw_only=True):
-    """What is tried: an agent, with changes."""
-
-    name: str
-    agent_id: str | None = None
-    """Absent: the agent of the case's recording, else the default agent."""
-    publication: int | None = None
-    draft_id: str | None = None
-    model_id: str | None = None
-    instructions: str | None = None
-    """Instead of the agent's own."""
-    tool_descriptions: dict[str, str] = {}
-    changes: dict[str, Any] = {}
-    """Fields of the agent's spec to replace."""
-    overrides: InferenceOverride | None = None
-
-    def __post_init__(self) -> None:
-        check_eval_id("variant", self.name)
 
 
 class EvalBudget(StrictRecord, frozen=True, kw_only=True):
@@ -73,6 +53,9 @@ class EvalSpec(StrictRecord, frozen=True, kw_only=True):
     seed: int = 0
     scorers: tuple[ScorerSpec, ...] = ()
     judge_model_id: str | None = None
+    """The model of judges and simulated users that name none."""
+    judge: dict[str, Any] | None = None
+    """The options of the judge of expectations, `rubric` among them."""
     concurrency: int = 4
     cell_timeout_ms: int = 60_000
     max_tokens_per_cell: int | None = None
@@ -185,10 +168,12 @@ class EvalRecord(Record, frozen=True, kw_only=True):
     spent: dict[str, Any] = {}
     summary: dict[str, Any] = {}
     """Figures and verdicts of an ended eval, as the gate saw them."""
-    run_id: str | None = None
-    """The run of the workflow that drives it."""
+    publications: dict[str, int] = {}
+    """The publication that each variant runs on; empty without managed configuration."""
+    looks: tuple[dict[str, Any], ...] = ()
+    """What was seen at each look at an eval that may stop early."""
     manifest_hash: str | None = None
-    """The configuration that its first variant ran on."""
+    """The configuration that its last variant, which its gate judges, runs on."""
     tenant_id: str | None = None
     created_by: str = ""
     created_at: int = 0

@@ -4,9 +4,8 @@ from enum import StrEnum
 
 from awaken.contracts.record import Record, StrictRecord, always
 
-from .eval_runs import Variant
 from .recordings import Recording
-from .worlds import OnQuestion, PlannedDecision, ReplayDivergence, ToolPolicy
+from .worlds import OnQuestion, PlannedDecision, ReplayDivergence, ToolPolicy, Variant
 
 
 class ReplayMode(StrEnum):

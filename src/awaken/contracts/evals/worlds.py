@@ -5,9 +5,12 @@ from typing import Any
 
 import msgspec
 
-from awaken.contracts.models.inference import TokenUsage
+from awaken.contracts.models.inference import InferenceOverride, TokenUsage
 from awaken.contracts.record import Record, StrictRecord
+from awaken.contracts.specs.agents import AgentSpec
 from awaken.contracts.suspension.tickets import DecisionAction
+
+from .ids import check_eval_id
 
 
 class ModelSource(StrEnum):
@@ -131,6 +134,26 @@ class SimulatedUser(StrictRecord, frozen=True, kw_only=True):
     """What the model says when the goal is reached or given up."""
 
 
+class Variant(StrictRecord, frozen=True, kw_only=True):
+    """What is tried: an agent, with changes."""
+
+    name: str
+    agent_id: str | None = None
+    """Absent: the agent of the case's recording, else the default agent."""
+    publication: int | None = None
+    draft_id: str | None = None
+    model_id: str | None = None
+    instructions: str | None = None
+    """Instead of the agent's own."""
+    tool_descriptions: dict[str, str] = {}
+    changes: dict[str, Any] = {}
+    """Fields of the agent's spec to replace."""
+    overrides: InferenceOverride | None = None
+
+    def __post_init__(self) -> None:
+        check_eval_id("variant", self.name)
+
+
 class World(Record, frozen=True, kw_only=True):
     """What a run is given instead of reality.
 
@@ -148,6 +171,10 @@ class World(Record, frozen=True, kw_only=True):
     on_question: OnQuestion = OnQuestion.STOP
     from_step: int = 1
     """The first step that is not taken from the recording as it is."""
+    agent: AgentSpec | None = None
+    """An agent that exists in this world only, or is another one here."""
+    variant: Variant | None = None
+    """What is tried: one agent with changes."""
     seed: int = 0
     keep_going: bool = False
     """Whether a divergence is noted and the run goes on with the recorded answers."""

@@ -81,7 +81,7 @@ async def run_calls(
         if attempt is None:
             decision = None
             agent = run.agent
-            if agent.env.gates or agent.approvals or run.record.purpose is RunKind.PREVIEW:
+            if agent.env.gates or agent.approvals or run.record.purpose is not RunKind.CHAT:
                 decision = await _ask_gates(run, call, resume, passed)
             if decision is not None and isinstance(decision, Block):
                 return await _refuse(run, call, decision, calls[index + 1 :], resume)
