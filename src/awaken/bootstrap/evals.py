@@ -4,7 +4,9 @@ import os
 from typing import TYPE_CHECKING, cast
 
 from awaken.contracts.evals.errors import InvalidEval
-from awaken.contracts.evals.store import EvalStore
+from awaken.contracts.evals.eval_runs import EvalRecord, EvalStatus
+from awaken.contracts.evals.store import EvalQuery, EvalStore
+from awaken.contracts.evals.verdicts import GateStatus
 from awaken.contracts.storage.store import Store
 from awaken.evals.pins import PinnedConfig
 from awaken.evals.preparing import EvalLimits, EvalParts
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 
     from .composition import RuntimeParts
 
+PAGE = 500
 MODULES = "AWAKEN_EVAL_MODULES"
 """The variable that names the modules whose functions may score, separated by commas."""
 
@@ -60,6 +63,23 @@ def build_eval_runner(
             limits=limits or EvalLimits(),
         )
     )
+
+
+async def list_passed_evals(store: Store, manifest_hash: str) -> list[EvalRecord]:
+    """Return the evals whose gates passed for a manifest."""
+    evals, found, before = find_eval_store(store), list[EvalRecord](), None
+    while True:
+        query = EvalQuery(status=EvalStatus.DONE, before_no=before, limit=PAGE)
+        page = await evals.list_evals(query)
+        found += [
+            it
+            for _, it in page
+            if it.manifest_hash == manifest_hash
+            and (it.summary.get("gate") or {}).get("status") == GateStatus.PASSED
+        ]
+        if len(page) < PAGE:
+            return found
+        before = page[-1][0]
 
 
 class ManagedSnapshots:
