@@ -223,7 +223,7 @@ async def _drive(
     for _ in range(ACTIVATIONS_MAX):
         if not result.is_waiting:
             break
-        wanted = choose_input(recording, spec, result.tickets, steps.get(result.steps), steps)
+        wanted = choose_input(spec, result.tickets, steps.get(result.steps), steps)
         if wanted is None:
             ended = recording.run.termination
             if isinstance(ended, Cancelled):
