@@ -18,6 +18,7 @@ from awaken import (
     ToolContext,
     tool,
     user,
+    workflow,
 )
 from awaken.bootstrap.evals import find_eval_store
 from awaken.bootstrap.replays import build_recorder, build_recordings, build_replays
@@ -415,3 +416,44 @@ def test_a_waiting_run_is_suspended_in_its_replay() -> None:
         assert result.is_same
 
     shop.play(scenario)
+
+
+def test_a_workflow_is_verified_by_entering_its_journal_again() -> None:
+    done: list[str] = []
+
+    @tool
+    async def reserve(what: str) -> str:
+        """Reserve."""
+        done.append("reserve")
+        return f"reserved {what}"
+
+    @tool
+    async def charge(what: str) -> str:
+        """Charge."""
+        done.append("charge")
+        return f"charged {what}"
+
+    def make(*tools: Any) -> Any:
+        @workflow(id="order", tools=[reserve, charge])
+        async def order(ctx: Any, what: str) -> str:
+            """Order."""
+            return ", ".join([await ctx.call(it, what) for it in tools])
+
+        return order
+
+    async def record_it() -> Recording:
+        async with AgentRuntime([make(reserve, charge)], history="full") as runtime:
+            result = await runtime.run("order", {"what": "tea"})
+            return await record(runtime, result.run_id)
+
+    async def verify(*tools: Any) -> ReplayResult:
+        async with AgentRuntime([make(*tools)]) as runtime:
+            return await replay(runtime, recording)
+
+    recording = asyncio.run(record_it())
+    assert recording.journal
+    assert asyncio.run(verify(reserve, charge)).is_same
+    other = asyncio.run(verify(reserve, reserve))
+    assert (other.is_same, other.divergences[0].kind) == (False, "call")
+    assert not asyncio.run(verify(reserve)).is_same
+    assert done == ["reserve", "charge"]

@@ -145,6 +145,8 @@ class Recording(Record, frozen=True, kw_only=True):
     input: tuple[Message, ...] = ()
     state: RecordedState = RecordedState()
     steps: tuple[RecordedStep, ...] = ()
+    journal: tuple[dict[str, Any], ...] = ()
+    """The journal of a workflow's run, entry by entry, as the store keeps it."""
     redacted: tuple[str, ...] = ()
     """The names of the detectors that replaced something."""
     incomplete: tuple[str, ...] = ()
