@@ -457,3 +457,25 @@ def test_a_workflow_is_verified_by_entering_its_journal_again() -> None:
     assert (other.is_same, other.divergences[0].kind) == (False, "call")
     assert not asyncio.run(verify(reserve)).is_same
     assert done == ["reserve", "charge"]
+
+
+@pytest.mark.parametrize("delegates", ["recorded", "replay"])
+def test_a_delegate_is_one_result_or_replays_its_own_recording(delegates: str) -> None:
+    below = Shop([look("a"), "seen"])
+    helper = Agent("helper", model=below.model, tools=list(below.agent.tools))
+    asked = ToolCalls([("agent_run_helper", {"prompt": "look"})])
+    above = Agent("boss", model=ScriptedModel([asked, "done"]), delegates=["helper"])
+
+    async def main() -> None:
+        async with AgentRuntime([above, helper], history="full") as runtime:
+            recording = await record(runtime, (await runtime.run("boss", "go")).run_id)
+            assert len(recording.steps[0].children) == 1
+            policy = ToolPolicy(delegates=delegates)
+            result = await replay(runtime, recording, tools=policy)
+            assert result.is_same, result.divergences
+            count = len(result.replayed.steps[0].children)
+            assert count == (delegates == "replay")
+
+    asyncio.run(main())
+    assert below.done == ["look a"]
+    assert len(below.model.requests) == 2

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from awaken.authoring.delegates import AgentTool
 from awaken.contracts.evals.recordings import RecordedCall, Recording
 from awaken.contracts.evals.worlds import CallMatch, OnMiss, ToolPolicy, ToolSource, ToolStub
 from awaken.contracts.messages.message import ToolCall
@@ -109,6 +110,10 @@ class RecordedTool:
         if is_live and self._tool is not None:
             return await self._tool.execute(arguments, context)
         answer = run.find_answer(context)
+        is_recorded = isinstance(answer, RecordedCall)
+        if policy.delegates == "replay" and is_recorded and self._tool and self._asks_agent():
+            # The child is in the same world: its models and tools answer from its own recording.
+            return await self._tool.execute(arguments, context)
         if isinstance(answer, RecordedCall):
             if (played := await self._play(answer, context)) is not None:
                 return played
@@ -131,6 +136,9 @@ class RecordedTool:
             return ToolOutput(result=ToolResult.error(self._descriptor.id, text, code="no_result"))
         call = ToolCall(id=context.call_id, name=context.tool_name, arguments=arguments)
         return run.diverge(call, missing.nearest)
+
+    def _asks_agent(self) -> bool:
+        return isinstance(self._tool, AgentTool) or hasattr(self, "delegates_to")
 
     def _can_execute(self, *, is_miss: bool) -> bool:
         return self._run.may_execute(self._descriptor, is_miss=is_miss)

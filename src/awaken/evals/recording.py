@@ -211,6 +211,7 @@ def _describe_run(record: RunRecord, options: RequestOptions) -> RecordedRun:
         thread_id=record.thread_id,
         agent_id=record.agent_id,
         active_agent_id=record.active_agent_id,
+        parent_call_id=record.parent_tool_call_id,
         kind=record.kind,
         is_workflow=record.is_workflow,
         termination=None if is_waiting else record.termination,

@@ -84,6 +84,8 @@ class RecordedRun(Record, frozen=True, kw_only=True):
     thread_id: str
     agent_id: str
     active_agent_id: str | None = None
+    parent_call_id: str | None = None
+    """The call of the parent that started it."""
     kind: RunKind = RunKind.CHAT
     is_workflow: bool = False
     termination: Termination | None = None
