@@ -17,6 +17,7 @@ from .arguments import check_optional_text, check_text, convert_argument
 
 if TYPE_CHECKING:
     from awaken.contracts.memory.access import FactAccess, KnowledgeAccess
+    from awaken.evals.run_replays import RunReplays
     from awaken.evals.runner import EvalRunner
     from awaken.managed.configuration import ManagedConfig
     from awaken.runtime.engine import RunEngine
@@ -159,6 +160,13 @@ class LastingParts:
         if self._is_open and self._may_work:
             made.firer.start()
         return made
+
+    @cached_property
+    def replays(self) -> "RunReplays":
+        """Recordings, replays, forks and comparisons of stored runs; few programs need them."""
+        from .replays import build_run_replays  # noqa: PLC0415
+
+        return build_run_replays(self._parts.engine)
 
     @cached_property
     def evals(self) -> "EvalRunner":

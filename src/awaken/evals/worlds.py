@@ -84,13 +84,15 @@ class StoredWorlds:
         Raises:
             CannotReplay: There is no such world, or its recording is gone or damaged.
         """
+        name, *below = world.split("/")
         try:
-            opened = _decode_world(await self._load(world, "world"))
+            opened = _decode_world(await self._load(name, "world"))
         except msgspec.MsgspecError as error:
             raise CannotReplay(run_id="?", problem=f"its world is damaged: {error}") from error
         recording = None
         if opened.recording is not None:
             recording = decode_recording(await self._load(opened.recording, "recording"))
+        recording = find_child(recording, below)
         change = None
         if opened.agent is not None or opened.variant is not None:
             change = partial(change_agents, world=opened, recording=recording)
@@ -119,13 +121,32 @@ class OneWorld:
         self._on_step = on_step
         self._change = change
         self.current: RunWorld | None = None
-        """The world of the latest activation."""
+        """The world of the latest activation of the run itself, not of runs below it."""
 
     async def open(self, world: str, pinned: RegistrySnapshot) -> "RunWorld":
         """Return the world for one activation of the run."""
-        made = RunWorld(self.world, self.recording, pinned, self._on_step, self._change)
-        self.current = made
+        _, *below = world.split("/")
+        recording = find_child(self.recording, below)
+        made = RunWorld(self.world, recording, pinned, self._on_step, self._change)
+        if not below:
+            self.current = made
         return made
+
+
+def find_child(recording: Recording | None, below: Sequence[str]) -> Recording | None:
+    """Return the recording of a run below the recorded one, by the calls that lead to it.
+
+    A child that the recorded run did not have has an empty recording: it has no answers.
+    """
+    for part in below:
+        if recording is None:
+            return None
+        call_id = part.replace("%2F", "/")
+        children = (it for step in recording.steps for it in step.children)
+        found = next((it for it in children if it.run.parent_call_id == call_id), None)
+        empty = msgspec.structs.replace(recording, steps=(), history=(), input=())
+        recording = found or empty
+    return recording
 
 
 class RunWorld:
