@@ -9,8 +9,9 @@ from msgspec.structs import replace
 
 from awaken.contracts.config.publications import encode_canonical
 from awaken.contracts.errors import InvalidValue
-from awaken.contracts.evals.cases import Case, CaseEntry, DatasetRevision, check_eval_id
+from awaken.contracts.evals.cases import Case, CaseEntry, DatasetRevision
 from awaken.contracts.evals.errors import InvalidDataset, UnknownCase
+from awaken.contracts.evals.ids import check_eval_id
 from awaken.contracts.evals.scores import ScorerSpec
 from awaken.contracts.record import Record, StrictRecord
 
