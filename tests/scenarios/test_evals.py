@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from awaken import Agent, AgentRuntime, tool
-from awaken.bootstrap.evaluating import Dataset, EvalResult, evaluate, keep_dataset
 from awaken.contracts.evals.cases import Case, CaseTurn, Expectation
 from awaken.contracts.evals.errors import InvalidEval, InvalidGate
 from awaken.contracts.evals.eval_runs import (
@@ -33,6 +32,7 @@ from awaken.contracts.evals.worlds import (
 from awaken.contracts.suspension.tickets import DecisionAction
 from awaken.errors import ProviderFailed
 from awaken.evals.driving import list_items
+from awaken.evals.evaluating import Dataset, EvalResult, evaluate, keep_dataset
 from awaken.evals.preparing import EvalLimits
 from awaken.evals.runner import EvalRunner
 from awaken.models import InferenceRequest, TokenUsage

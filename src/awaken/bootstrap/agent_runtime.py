@@ -301,7 +301,12 @@ class AgentRuntime(ControlCalls, ScriptCalls, ThreadCalls, RunQueries, LastingPa
         serving = importlib.import_module("awaken.bootstrap.server_app")
         scheduling = serving.SchedulingAccess(find=lambda: self._scheduling, judges=self._judges)
         app: ServerApp = serving.server_app(
-            self._services, self._ensure_open, config, scheduling, self.managed
+            self._services,
+            self._ensure_open,
+            config,
+            scheduling,
+            lambda: self.evals,
+            self.managed,
         )
         self._servers.append(app)
         return app

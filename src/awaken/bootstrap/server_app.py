@@ -20,6 +20,7 @@ from awaken.protocols.ag_ui.routes import ROUTES as AG_UI
 from awaken.protocols.ai_sdk.routes import ROUTES as AI_SDK
 from awaken.protocols.config.routes import config_protocol
 from awaken.protocols.console.routes import ROUTES as CONSOLE
+from awaken.protocols.evals.routes import FindEvals, evals_protocol
 from awaken.protocols.mcp.protocol import mcp_protocol
 from awaken.protocols.native.routes import ROUTES as NATIVE
 from awaken.protocols.openai.routes import ROUTES as OPENAI
@@ -53,6 +54,7 @@ def server_app(
     open_runtime: Callable[[AsyncExitStack], Awaitable[None]],
     config: ServerConfig | None,
     scheduling: SchedulingAccess,
+    find_evals: FindEvals,
     managed: ManagedConfig | None = None,
 ) -> ServerApp:
     """Build the whole server over a runtime, as an ASGI app."""
@@ -64,6 +66,7 @@ def server_app(
         WireProtocol(name="native", routes=NATIVE),
         schedules_protocol(services, scheduling.find, settings.hook_secrets),
         replays_protocol(services, partial(_find_replays, services)),
+        evals_protocol(services, find_evals),
         operations_protocol(_operator_context(services, context.statistics, managed)),
         *_config_protocols(managed, settings.admin),
         WireProtocol(name="ag-ui", routes=AG_UI),

@@ -8,6 +8,7 @@ May import: everything below it. Names no concrete store, and only `fixtures` ne
 
 from .agent_reports import AgentReport, AgentViolated, Violation
 from .agent_simulation import simulate_agent
+from .eval_cases import eval_cases
 from .event_order import assert_valid_events, check_events
 from .fakes import EventRecorder, FakeClock, LoopClock, SequentialIds
 from .model_server import (
@@ -94,6 +95,7 @@ __all__ = [
     "check_transcript",
     "continue_answer",
     "enumerate_awaits",
+    "eval_cases",
     "gemini_problems",
     "inject_at",
     "inject_cancellation",

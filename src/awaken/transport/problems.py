@@ -63,6 +63,14 @@ from awaken.contracts.errors import (
     UsageError,
     VersionConflict,
 )
+from awaken.contracts.evals.errors import (
+    DatasetConflict,
+    EvalExists,
+    NotComparable,
+    UnknownCase,
+    UnknownDataset,
+    UnknownEval,
+)
 from awaken.contracts.memory.errors import (
     FactExists,
     MemoryFull,
@@ -124,6 +132,12 @@ _STATUSES: tuple[tuple[type[AwakenError], int], ...] = (
     (NoCanary, 409),
     (AgentUnusable, 503),
     (ConfigNotEnabled, 400),
+    (UnknownDataset, 404),
+    (UnknownCase, 404),
+    (UnknownEval, 404),
+    (EvalExists, 409),
+    (DatasetConflict, 409),
+    (NotComparable, 409),
     (UnknownSchedule, 404),
     (UnknownTrigger, 404),
     (ScheduleChanged, 409),

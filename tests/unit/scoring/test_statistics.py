@@ -138,6 +138,16 @@ def test_repeats_are_worth_less_than_cases() -> None:
     assert count_effective([1.0, 0.0], [1, 1], [1.0, 3.0]) == pytest.approx(1 / (1 / 16 + 9 / 16))
 
 
+def test_the_interval_of_a_rate_counts_cases_not_repeats() -> None:
+    values = {f"c{it}": [float(it < 6)] * 5 for it in range(10)}
+    (figures,) = summarize_variant(make_items("a", values), "a").scorers
+    assert (figures.rate, figures.samples) == (pytest.approx(0.6), 50)
+    wanted = estimate_wilson(0.6, 10)
+    assert figures.interval is not None
+    assert figures.interval.low == pytest.approx(wanted.low)
+    assert figures.interval.high == pytest.approx(wanted.high)
+
+
 def test_shares_of_variance_and_flakes() -> None:
     assert share_between([[0.0, 0.0], [1.0, 1.0]]) == 1
     assert share_between([[0.0, 1.0], [0.0, 1.0]]) == 0
