@@ -92,7 +92,7 @@ def test_what_cannot_be_planned_is_refused_and_not_kept() -> None:
             ({"scorers": [{"scorer": "magic"}]}, 400, "invalid_scorer"),
             ({"concurrency": 0}, 422, "invalid_body"),
             ({"repeats": 51}, 422, "invalid_body"),
-            ({"what": 1}, 422, "invalid_body"),
+            ({"what": 1}, 422, "unknown_field"),
         ):
             answer = await world.ask("POST /v1/evals", {**SPEC, **changes})
             assert answer.status == status, (changes, answer.body)
@@ -223,8 +223,7 @@ def test_one_input_is_tried_with_several_models() -> None:
         refused = await world.ask("POST /v1/eval/online", body)
         assert (refused.status, refused.json["code"]) == (400, "invalid_eval")
         assert (await world.ask("POST /v1/eval/online", {**body, "models": []})).status == 422
-        assert (
-            await world.ask("POST /v1/eval/online", {**body, "models": ["m"] * 11})
-        ).status == 400
+        many = {**body, "models": ["m"] * 11}
+        assert (await world.ask("POST /v1/eval/online", many)).status == 422
 
     play(scenario)

@@ -98,7 +98,7 @@ class EvalKills:
     async def _check(self, eval_id: str) -> dict[str, int]:
         async with make_runtime(self._url, str(self._log)).with_options(has_worker=False) as look:
             record = await look.evals.load(eval_id)
-            items = await list_items(look.evals.parts, eval_id)
+            items = await list_items(look.evals.parts.evals, eval_id)
         assert record.status is EvalStatus.DONE, record
         numbers = [it.number for it in items]
         assert numbers == list(range(self._samples)), "samples are lost or doubled"

@@ -75,7 +75,7 @@ async def _find_usages(parts: EvalParts, prepared: PreparedEval) -> tuple[str, U
     query = EvalQuery(dataset_id=prepared.revision.dataset_id, limit=20)
     for _, record in await parts.evals.list_evals(query):
         if record.status in _ENDED and record.spec.mode is prepared.spec.mode:
-            found = _collect(await list_items(parts, record.eval_id))
+            found = _collect(await list_items(parts.evals, record.eval_id))
             if found:
                 return record.eval_id, found
     recorded: Usages = {}

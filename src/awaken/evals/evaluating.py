@@ -16,7 +16,14 @@ from awaken.contracts.evals.worlds import ToolPolicy, Variant
 from awaken.runtime.resolution.resolver import DEFAULT_AGENT
 
 from .driving import list_items
-from .results import ComparedEval, EvalFigures, compare_evals
+from .results import (
+    ComparedEval,
+    EvalEvidence,
+    EvalFigures,
+    build_figures,
+    compare_evals,
+    hash_cases,
+)
 
 if TYPE_CHECKING:
     from awaken.authoring.agents import Agent
@@ -61,7 +68,6 @@ class EvalOptions(TypedDict, total=False):
     split: str
     has_drafts: bool
     stop_early: bool
-    baseline: str
 
 
 class EvalResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,6 +76,8 @@ class EvalResult(msgspec.Struct, frozen=True, kw_only=True):
     record: EvalRecord
     items: tuple[EvalItem, ...]
     figures: EvalFigures
+    hashes: dict[str, str] = {}
+    """The hashes of its cases: a case that has changed is not compared."""
 
     @property
     def gate(self) -> GateResult | None:
@@ -92,6 +100,7 @@ async def evaluate(
     agents: "Iterable[Agent | AgentSpec] | Any" = (),
     *,
     variants: Sequence[Variant] = (),
+    baseline: EvalResult | None = None,
     runtime_options: Mapping[str, Any] | None = None,
     on_item: Callable[[EvalItem], None] | None = None,
     **options: Unpack[EvalOptions],
@@ -106,6 +115,7 @@ async def evaluate(
         agents: The agents, or a runtime that is not open: its agents, tools and models are used
             on a store in memory.
         variants: What is tried. Absent: the first agent as it is.
+        baseline: An earlier result that every variant is compared with.
         runtime_options: Further arguments of the `AgentRuntime`.
         on_item: Called with each item as it is scored.
         **options: Further fields of the `EvalSpec`, such as `mode`, `repeats` or `gate`. Absent,
@@ -119,7 +129,7 @@ async def evaluate(
     runtime = _build_runtime(agents, runtime_options or {})
     async with runtime:
         runner = runtime.evals
-        await keep_dataset(runner.parts.evals, given)
+        revision = await keep_dataset(runner.parts.evals, given)
         spec = build_spec(given, _name_agents(variants, runtime), options)
         record = await runner.create(spec)
         if on_item is not None:
@@ -132,9 +142,26 @@ async def evaluate(
             raise
         finally:
             await runner.close()
-        items = await list_items(runner.parts, record.eval_id)
-    figures = msgspec.convert(record.summary, EvalFigures)
-    return EvalResult(record=record, items=tuple(items), figures=figures)
+        items = await list_items(runner.parts.evals, record.eval_id)
+    result = EvalResult(
+        record=record,
+        items=tuple(items),
+        figures=msgspec.convert(record.summary, EvalFigures),
+        hashes=hash_cases(revision),
+    )
+    if baseline is None:
+        return result
+    evidence = EvalEvidence(
+        own=_as_compared(result),
+        baseline=_as_compared(baseline),
+        gate=spec.gate or given.gate,
+        tags={it.id: it.tags for it in given.cases},
+    )
+    return msgspec.structs.replace(result, figures=build_figures(evidence))
+
+
+def _as_compared(result: EvalResult) -> ComparedEval:
+    return ComparedEval(record=result.record, items=result.items, hashes=result.hashes)
 
 
 def build_spec(
@@ -207,5 +234,4 @@ def compare(first: EvalResult, second: EvalResult) -> tuple[EvalComparison, ...]
     Raises:
         NotComparable: They were made in different modes, or of different datasets.
     """
-    one, two = (ComparedEval(record=it.record, items=it.items, hashes={}) for it in (first, second))
-    return compare_evals(one, two)
+    return compare_evals(_as_compared(first), _as_compared(second))

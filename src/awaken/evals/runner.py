@@ -241,7 +241,7 @@ class EvalRunner:
                 break
             upto = math.ceil(fraction * record.planned)
             await driver.drive(upto)
-            items = await list_items(self.parts, record.eval_id)
+            items = await list_items(self.parts.evals, record.eval_id)
             look = plan_look(len(items), record.planned)
             if driver.is_stopped or look is None:
                 return record
@@ -285,7 +285,7 @@ class EvalRunner:
 
     async def finish(self, record: EvalRecord, prepared: PreparedEval) -> EvalRecord:
         """Sum up an eval whose items are written, and end it."""
-        items = await list_items(self.parts, record.eval_id)
+        items = await list_items(self.parts.evals, record.eval_id)
         status = find_status(items, record.planned)
         figures = await summarize_eval(self.parts, record, prepared, items)
         summary = msgspec.to_builtins(figures)

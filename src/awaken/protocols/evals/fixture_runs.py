@@ -94,12 +94,12 @@ class FixtureRunRoutes:
         *,
         has_aggregates: bool,
     ) -> views.FixtureRunReply:
-        run = build_run(record, await list_items(runner.parts, record.eval_id))
+        run = build_run(record, await list_items(runner.parts.evals, record.eval_id))
         diff = None
         if baseline is not None:
             other = await runner.load(baseline)
             _check_comparable(other, record)
-            before = build_run(other, await list_items(runner.parts, baseline))
+            before = build_run(other, await list_items(runner.parts.evals, baseline))
             found = diff_reports(_list_reports(before), _list_reports(run))
             diff = tuple(msgspec.to_builtins(it) for it in found)
         aggregates = tuple(build_aggregates(record)) if has_aggregates else None

@@ -37,7 +37,7 @@ class ItemStream:
         while not gone.done():
             # Read first: an item that is written after the end was read would be missed.
             record = await self._runner.load(self._eval_id)
-            items = await list_items(self._runner.parts, self._eval_id)
+            items = await list_items(self._runner.parts.evals, self._eval_id)
             frames = [_frame(b"item", it) for it in items if it.number not in seen]
             if frames:
                 done = {"done": len(items), "planned": record.planned, **count_items(items)}

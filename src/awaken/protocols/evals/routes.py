@@ -179,8 +179,8 @@ class EvalRoutes:
     async def compare(self, call: RouteCall) -> Reply:
         """Compare two evals, paired by case."""
         parts, warnings = self._find().parts, list[str]()
-        first = await load_compared(parts, call.path["eval_id"])
-        second = await load_compared(parts, call.path["other_id"])
+        first = await load_compared(parts.evals, call.path["eval_id"])
+        second = await load_compared(parts.evals, call.path["other_id"])
         found = compare_evals(first, second, None, warnings)
         return as_json(views.ComparedEvals(comparisons=found, warnings=tuple(warnings)))
 
