@@ -32,7 +32,7 @@ class DatasetDocument(StrictRecord, frozen=True, kw_only=True):
     cases: tuple[Case, ...] = ()
 
 
-class Dataset(Record, frozen=True, kw_only=True):
+class LoadedDataset(Record, frozen=True, kw_only=True):
     """One revision of a dataset with its cases, by id."""
 
     revision: DatasetRevision

@@ -22,10 +22,10 @@ from awaken.contracts.tenancy import add_namespace, namespace_of, remove_namespa
 from .case_checks import check_case, check_scored, own_case, remove_secrets_of
 from .dataset_writes import (
     ChangedDataset,
-    Dataset,
     DatasetChange,
     DatasetDocument,
     ErasedSources,
+    LoadedDataset,
     WriteOptions,
     apply_change,
     as_change,
@@ -138,7 +138,7 @@ class Datasets:
                 return self._show(made)
         raise AssertionError("unreachable")
 
-    async def load(self, dataset_id: str, revision: int | None = None) -> Dataset:
+    async def load(self, dataset_id: str, revision: int | None = None) -> LoadedDataset:
         """Return a revision with its cases, the newest one unless given.
 
         Raises:
@@ -148,7 +148,16 @@ class Datasets:
         bodies = await self._evals.load_eval_objects([it.hash for it in found.cases])
         cases = tuple(_CASE.decode(bodies[it.hash]) for it in found.cases if it.hash in bodies)
         erased = tuple(it.id for it in found.cases if it.hash not in bodies)
-        return Dataset(revision=self._show(found), cases=cases, erased=erased)
+        return LoadedDataset(revision=self._show(found), cases=cases, erased=erased)
+
+    async def check_revision(self, dataset_id: str, expected: int) -> None:
+        """Check that a dataset is at a revision, before work that a conflict would waste.
+
+        Raises:
+            UnknownDataset: There is none.
+            DatasetConflict: It is at another one.
+        """
+        _check_expected(replace(await self._find(dataset_id), dataset_id=dataset_id), expected)
 
     async def load_case(
         self, dataset_id: str, case_id: str, revision: int | None = None

@@ -64,8 +64,10 @@ from awaken.contracts.errors import (
     VersionConflict,
 )
 from awaken.contracts.evals.errors import (
+    CannotRecord,
     DatasetConflict,
     EvalExists,
+    EvalsUnavailable,
     NotComparable,
     UnknownCase,
     UnknownDataset,
@@ -146,6 +148,8 @@ _STATUSES: tuple[tuple[type[AwakenError], int], ...] = (
     (SecretNotAllowed, 403),
     (HookRefused, 401),
     (TriggerPaused, 409),
+    (CannotRecord, 409),
+    (EvalsUnavailable, 501),
     (UnknownThread, 404),
     (UnknownRun, 404),
     (UnknownTicket, 404),
