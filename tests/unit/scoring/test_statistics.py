@@ -22,6 +22,7 @@ from awaken.scoring.statistics.quantiles import percentile, student_quantile
 from awaken.scoring.statistics.rates import (
     count_effective,
     estimate_wilson,
+    measure_error,
     pass_at_k,
     pass_hat_k,
     share_between,
@@ -343,7 +344,8 @@ def test_undecided_says_how_much_more_is_needed() -> None:
     assert str(found.needed_cases) in found.reason
     assert found.smallest_effect is not None
     # The same variance per case: the promised number of cases gives the promised error.
-    error = found.smallest_effect / (student_quantile(0.975, 29) + student_quantile(0.8, 29))
+    error = measure_error([it.difference for it in found.by_case], [1.0] * 30)
+    assert 2.8 * error < found.smallest_effect < 3.2 * error
     target = power.needed_error(found.difference or 0, found.margin)
     assert target is not None
     assert error * math.sqrt(30 / found.needed_cases) <= target * 1.0001
