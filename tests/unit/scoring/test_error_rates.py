@@ -11,6 +11,7 @@ from tests.sampling import choose_size, sampled
 
 from awaken.contracts.evals.eval_runs import EvalItem
 from awaken.contracts.evals.verdicts import ComparisonVerdict, ScorerComparison
+from awaken.scoring.calibration import JudgeLabel, calibrate_judge, correct_rate
 from awaken.scoring.comparisons import ComparisonPlan, compare_items, plan_look
 from awaken.scoring.figures import summarize_variant
 
@@ -76,6 +77,35 @@ def test_the_interval_of_a_rate_has_the_truth_in_95_of_100_with_repeats() -> Non
         (figures,) = summarize_variant(make_items("a", values), "a").scorers
         assert figures.interval is not None
         covered += figures.interval.low <= 0.625 <= figures.interval.high
+    check_coverage(covered)
+
+
+@sampled
+def test_the_interval_of_a_mean_has_the_truth_in_95_of_100() -> None:
+    rng, covered = Random(7), 0
+    for _ in range(EVALS):
+        values = {f"c{it}": [rng.betavariate(4, 2)] for it in range(CASES)}
+        (figures,) = summarize_variant(make_items("a", values), "a").scorers
+        assert figures.mean_interval is not None
+        covered += figures.mean_interval.low <= 4 / 6 <= figures.mean_interval.high
+    check_coverage(covered)
+
+
+@sampled
+def test_a_corrected_rate_has_the_truth_in_95_of_100() -> None:
+    """Judged: 15 % of the fails pass, 10 % of the passes fail; people would pass 70 %."""
+    rng, covered = Random(8), 0
+
+    def grade(is_good: bool) -> bool:
+        return rng.random() < (0.9 if is_good else 0.15)
+
+    for _ in range(EVALS):
+        people = [rng.random() < 0.7 for _ in range(80)]
+        labels = [JudgeLabel(human=it, judge=grade(it)) for it in people]
+        graded = [grade(rng.random() < 0.7) for _ in range(200)]
+        found = correct_rate(sum(graded) / 200, 200, calibrate_judge(labels))
+        assert found is not None
+        covered += found.interval.low <= 0.7 <= found.interval.high
     check_coverage(covered)
 
 
