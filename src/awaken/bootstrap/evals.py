@@ -12,13 +12,12 @@ from awaken.evals.pins import PinnedConfig
 from awaken.evals.preparing import EvalLimits, EvalParts
 from awaken.evals.runner import EvalRunner
 from awaken.managed.parts import Author
+from awaken.services.control import RunControl
 
 from .replays import build_recorder
 
 if TYPE_CHECKING:
     from awaken.managed.configuration import ManagedConfig
-
-    from .composition import RuntimeParts
 
 PAGE = 500
 MODULES = "AWAKEN_EVAL_MODULES"
@@ -38,7 +37,8 @@ def find_eval_store(store: Store) -> EvalStore:
 
 
 def build_eval_runner(
-    parts: "RuntimeParts",
+    control: RunControl,
+    worker_id: str,
     managed: "ManagedConfig | None" = None,
     limits: EvalLimits | None = None,
     modules: tuple[str, ...] | None = None,
@@ -50,16 +50,17 @@ def build_eval_runner(
     """
     if modules is None:
         modules = tuple(it.strip() for it in os.environ.get(MODULES, "").split(",") if it.strip())
+    engine = control.engine
     return EvalRunner(
         EvalParts(
-            control=parts.control,
-            evals=find_eval_store(parts.node.store),
-            recorder=build_recorder(parts.engine),
-            clock=parts.clock,
-            ids=parts.ids,
+            control=control,
+            evals=find_eval_store(engine.store),
+            recorder=build_recorder(engine),
+            clock=engine.services.clock,
+            ids=engine.services.ids,
             snapshots=None if managed is None else ManagedSnapshots(managed),
             modules=modules,
-            worker_id=parts.node.worker_id,
+            worker_id=worker_id,
             limits=limits or EvalLimits(),
         )
     )
