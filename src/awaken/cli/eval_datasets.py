@@ -130,7 +130,7 @@ async def pull_dataset(
 
 
 @store_command(may_create=True)
-async def push_dataset(
+async def push_dataset(  # noqa: PLR0913 - one parameter for each option
     context: CommandContext,
     dataset: DatasetId,
     folder: Folder,
@@ -143,9 +143,7 @@ async def push_dataset(
     """Make a folder the next revision of a dataset; Rust's fixture folders work as they are."""
     content = read_folder(folder)
     datasets = _open(context, tenant)
-    options = WriteOptions(
-        redact=redact, is_scored_by_eval=scored_by_eval, keeps_duplicates=True
-    )
+    options = WriteOptions(redact=redact, is_scored_by_eval=scored_by_eval, keeps_duplicates=True)
     await datasets.put_recordings(content.recordings)
     if await _exists(datasets, dataset):
         changed = await datasets.replace(dataset, content.document, expected, options)
@@ -155,7 +153,7 @@ async def push_dataset(
 
 
 @store_command(may_create=True)
-async def import_file(
+async def import_file(  # noqa: PLR0913 - one parameter for each option
     context: CommandContext,
     dataset: DatasetId,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A file of another tool.")],
@@ -170,9 +168,7 @@ async def import_file(
     datasets = _open(context, tenant)
     options = WriteOptions(redact=redact, is_scored_by_eval=scored_by_eval)
     if await _exists(datasets, dataset):
-        changed = await datasets.change(
-            dataset, DatasetChange(put=imported.cases), options=options
-        )
+        changed = await datasets.change(dataset, DatasetChange(put=imported.cases), options=options)
     else:
         document = DatasetDocument(description=imported.description, cases=imported.cases)
         changed = await datasets.create(dataset, document, options)
