@@ -1,15 +1,7 @@
 """`awaken eval`: datasets, evals, comparisons and gates."""
 
 from .command_line import new_app
-from .eval_datasets import (
-    capture_runs,
-    forget_sources,
-    import_file,
-    list_datasets,
-    pull_dataset,
-    push_dataset,
-    show_dataset,
-)
+from .eval_datasets import app as datasets
 from .eval_fixtures import check_reports, replay_fixtures
 from .eval_run import run_eval
 from .eval_stored import calibrate_scorer, compare_results, score_again
@@ -21,10 +13,4 @@ app.command("score")(score_again)
 app.command("calibrate")(calibrate_scorer)
 app.command("replay")(replay_fixtures)
 app.command("check")(check_reports)
-app.command("list")(list_datasets)
-app.command("show")(show_dataset)
-app.command("pull")(pull_dataset)
-app.command("push")(push_dataset)
-app.command("import")(import_file)
-app.command("capture")(capture_runs)
-app.command("forget")(forget_sources)
+app.registered_commands.extend(datasets.registered_commands)
