@@ -199,7 +199,7 @@ def test_files_of_other_tools_are_imported_and_the_rest_is_listed() -> None:
         broken = await ask(world.app, "POST", f"{ONE}/import?from=adk", body=b"[", headers=headers)
         assert (broken.status, broken.json["code"]) == (400, "invalid_dataset")
         unknown = await ask(world.app, "POST", f"{ONE}/import?from=x", body=b"", headers=headers)
-        assert unknown.status == 422
+        assert unknown.status == 400
 
     play(scenario)
 

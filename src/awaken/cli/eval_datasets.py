@@ -13,9 +13,9 @@ from awaken.contracts.evals.errors import UnknownDataset
 from awaken.contracts.evals.store import open_eval_store
 from awaken.evals.capture import (
     CAPTURED_MAX,
+    CaptureFilter,
     CapturePlan,
     Captures,
-    RunFilter,
     ScriptMode,
     capture_many,
     keep_recordings,
@@ -34,9 +34,11 @@ from awaken.evals.importers.formats import IMPORT_BYTES_MAX
 from awaken.runtime.primitives.system import SystemClock
 
 from .command_context import CommandContext, store_command
+from .command_line import new_app
 from .output import facts, moment, short, table
 from .recording import AppPlace, open_app
 
+app = new_app("Datasets.")
 BY = "operator"
 TEXT_CHARS = 50
 
@@ -55,6 +57,7 @@ ScoredByEval = Annotated[
 ]
 
 
+@app.command("list")
 @store_command()
 async def list_datasets(context: CommandContext, tenant: OfTenant = None) -> None:
     """List datasets with their newest revisions."""
@@ -70,6 +73,7 @@ async def list_datasets(context: CommandContext, tenant: OfTenant = None) -> Non
     context.show({"datasets": found}, table(head, rows) if rows else "Nothing is there.")
 
 
+@app.command("show")
 @store_command()
 async def show_dataset(
     context: CommandContext,
@@ -106,6 +110,7 @@ async def show_dataset(
     )
 
 
+@app.command("pull")
 @store_command()
 async def pull_dataset(
     context: CommandContext,
@@ -129,8 +134,9 @@ async def pull_dataset(
     context.show(done, text + f"{len(changed)} files changed in '{folder}'.")
 
 
+@app.command("push")
 @store_command(may_create=True)
-async def push_dataset(
+async def push_dataset(  # noqa: PLR0913 - one parameter for each option
     context: CommandContext,
     dataset: DatasetId,
     folder: Folder,
@@ -152,8 +158,9 @@ async def push_dataset(
     _show_changed(context, changed)
 
 
+@app.command("import")
 @store_command(may_create=True)
-async def import_file(
+async def import_file(  # noqa: PLR0913 - one parameter for each option
     context: CommandContext,
     dataset: DatasetId,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A file of another tool.")],
@@ -175,6 +182,7 @@ async def import_file(
     _show_changed(context, changed, imported.left_out)
 
 
+@app.command("capture")
 @store_command()
 async def capture_runs(  # noqa: PLR0913 - one parameter for each option
     context: CommandContext,
@@ -213,7 +221,7 @@ async def capture_runs(  # noqa: PLR0913 - one parameter for each option
     *runs, dataset = names
     datasets = _open(context, tenant)
     plan = CapturePlan(script=script, case_id=case_id)
-    wanted = RunFilter(
+    wanted = CaptureFilter(
         agent_id=agent, ended=ended, score_below=score_below, thumbs_down=thumbs_down,
         cost_above=cost_above, sample=sample, seed=seed,
     )  # fmt: skip
@@ -237,6 +245,7 @@ async def capture_runs(  # noqa: PLR0913 - one parameter for each option
     _show_changed(context, changed, tuple(f"{it.run_id}: {it.problem}" for it in skipped))
 
 
+@app.command("forget")
 @store_command()
 async def forget_sources(
     context: CommandContext,

@@ -64,7 +64,7 @@ class CapturePlan(StrictRecord, frozen=True, kw_only=True):
     split: str = ""
 
 
-class RunFilter(StrictRecord, frozen=True, kw_only=True):
+class CaptureFilter(StrictRecord, frozen=True, kw_only=True):
     """Which runs become cases."""
 
     agent_id: str | None = None
@@ -165,7 +165,7 @@ class Captures:
         )
         return CapturedCase(case=case, recordings={} if turns else first.recordings)
 
-    async def find_runs(self, wanted: RunFilter) -> tuple[str, ...]:
+    async def find_runs(self, wanted: CaptureFilter) -> tuple[str, ...]:
         """Return the runs that fit a filter, a random sample of them, the newest first."""
         scored = await self._find_scored(wanted)
         found: list[str] = []
@@ -192,7 +192,7 @@ class Captures:
             found = [it for it in found if it in chosen]
         return tuple(found)
 
-    async def _find_scored(self, wanted: RunFilter) -> set[str] | None:
+    async def _find_scored(self, wanted: CaptureFilter) -> set[str] | None:
         """Return the runs with the wanted scores; None if the filter is not about scores."""
         if wanted.score_below is None and not wanted.thumbs_down:
             return None
@@ -206,7 +206,7 @@ class Captures:
         )
         return {it.run_id for it in await self._evals.list_scores(query)}
 
-    def _fits(self, run: RunRecord, wanted: RunFilter, scored: set[str] | None) -> bool:
+    def _fits(self, run: RunRecord, wanted: CaptureFilter, scored: set[str] | None) -> bool:
         if run.status.is_terminal is False or (scored is not None and run.run_id not in scored):
             return False
         if wanted.cost_above is None:

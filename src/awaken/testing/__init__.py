@@ -42,6 +42,7 @@ from .simulation import (
 )
 from .store_conformance import (
     CONFIG_CHECKS,
+    EVAL_CHECKS,
     MEMORY_CHECKS,
     PROFILE_CHECKS,
     SCHEDULE_CHECKS,
@@ -59,6 +60,7 @@ from .virtual_time import make_virtual_runtime, run_in_virtual_time, wait_for_en
 
 __all__ = [
     "CONFIG_CHECKS",
+    "EVAL_CHECKS",
     "MEMORY_CHECKS",
     "PROFILE_CHECKS",
     "SCHEDULE_CHECKS",

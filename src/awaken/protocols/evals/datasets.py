@@ -10,7 +10,7 @@ from awaken.evals.capture import (
     CapturedCase,
     CapturePlan,
     Captures,
-    RunFilter,
+    CaptureFilter,
     RunRecordings,
     capture_many,
     keep_recordings,
@@ -251,7 +251,7 @@ class DatasetRoutes:
         body: views.TraceImport = call.body
         await self._check_revision(call, body.expected_revision)
         plan = _plan(body)
-        wanted = RunFilter(
+        wanted = CaptureFilter(
             agent_id=body.agent_id,
             ended=body.ended,
             since=None if body.since_secs is None else body.since_secs * 1000,
