@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import msgspec
+import pytest
 from tests.sampling import choose_size, sampled
 
 from awaken.bootstrap.replays import _make_store
@@ -25,7 +26,7 @@ from awaken.stores.memory.profiles import MemoryProfileStore
 
 from .generated_runs import LAST, SUM, TRAIL, Generated, play_generated
 
-pytestmark = sampled
+pytestmark = [sampled, pytest.mark.timeout(choose_size(180, 7_200))]
 
 
 def build_generated_replays(generated: Generated) -> Replays:
