@@ -14,6 +14,7 @@ from awaken.contracts.clock import Clock, IdSource
 from awaken.contracts.errors import CursorExpired, InvalidInput, StateError, UnknownThread
 from awaken.contracts.evals.errors import CannotReplay
 from awaken.contracts.events import (
+    AgentEvent,
     InferenceComplete,
     LoggedEvent,
     RunStart,
@@ -233,11 +234,10 @@ def _find_point(
                 break
         elif isinstance(event, InferenceComplete):
             usage = usage.plus(event.usage)
-        is_result = isinstance(event, ToolCallDone | ToolCallResumed)
-        if is_found and is_result and not _is_suspended(event):
+        call_id = _find_settled(event)
+        if is_found and call_id is not None:
             if len(done) == at.results:
                 break
-            call_id = event.id if isinstance(event, ToolCallDone) else event.target_id
             done.append((logged.seq, call_id))
         seq = logged.seq
     kept = _count_kept(record, messages, at, {call_id for _, call_id in done})
@@ -250,8 +250,13 @@ def _find_point(
     return _Point(seq, kept, usage, done)
 
 
-def _is_suspended(event: Any) -> bool:
-    return isinstance(event, ToolCallDone) and event.outcome is ToolCallOutcome.SUSPENDED
+def _find_settled(event: AgentEvent) -> str | None:
+    """Return the call that has its result by an event, or None."""
+    if isinstance(event, ToolCallResumed):
+        return event.target_id
+    if isinstance(event, ToolCallDone) and event.outcome is not ToolCallOutcome.SUSPENDED:
+        return event.id
+    return None
 
 
 def _count_kept(

@@ -70,6 +70,10 @@ class AskedRun(Protocol):
         """
         ...
 
+    def find_summary(self, request: InferenceRequest) -> str | None:
+        """Return the recorded summary, if a summary of the history is asked for; blank: none."""
+        ...
+
     def cancel(self, cause: str) -> None:
         """Cancel the run."""
         ...
@@ -97,6 +101,10 @@ class RecordedModel:
             RecordedFailure: The recorded run failed here.
         """
         number = self._run.step
+        if (summary := self._run.find_summary(request)) is not None:
+            yield TextDelta(delta=summary)
+            yield Stop(reason=StopReason.END_TURN)
+            return
         self._run.begin_step(number, request)
         if self._after is not None and number >= self._until:
             async for event in self._after.stream(request):

@@ -63,7 +63,7 @@ class RecordedSummaries(Compactor):
     ) -> None:
         """`find_place` gives the step, and for a place the message's id and the latest mark."""
         super().__init__()
-        self._recorded = _list_marks(recording)
+        self._recorded = list_marks(recording)
         self._thread_id = recording.run.thread_id
         self._find_marks = find_place
         self._taken: set[int] = set()
@@ -107,7 +107,7 @@ class _NoClient:
         raise NotImplementedError
 
 
-def _list_marks(recording: Recording) -> dict[int, CompactionMark]:
+def list_marks(recording: Recording) -> dict[int, CompactionMark]:
     """Return the summaries that the run took, by the step that was first to use them."""
     known = _read_marks(recording.state.thread.get(CONTEXT_STATE.name))
     found: dict[int, CompactionMark] = {}

@@ -29,6 +29,7 @@ from awaken.contracts.lifecycle import Cancelled, Failed
 from awaken.contracts.messages.message import Role, ToolCall
 from awaken.contracts.models.inference import InferenceRequest, ModelClient
 from awaken.contracts.plugins.loop_state import PENDING_MESSAGES
+from awaken.contracts.state.context_state import CompactionConfig
 from awaken.contracts.suspension.tickets import Question
 from awaken.contracts.tool_results import ToolResult
 from awaken.contracts.tools.context import ToolContext
@@ -43,6 +44,7 @@ from awaken.runtime.tools.recall import rebuild_command
 from .recorded_model import RecordedModel, ReplayDiverged, ScriptedAnswers
 from .recorded_tools import CallAnswer, CallPlan, Missing, RecordedTool
 from .recording_files import decode_recording, encode_recording
+from .replay_parts import list_marks
 from .simulated_tools import simulate_call
 from .variants import change_agents
 
@@ -226,6 +228,18 @@ class RunWorld:
         if not any(call.decisions for call in recorded.calls):
             # Otherwise the run waits first, and takes it in when it goes on.
             self._deliver_inputs(step + 1)
+
+    def find_summary(self, request: InferenceRequest) -> str | None:
+        """Return the next recorded summary, if a summary of the history is asked for.
+
+        A blank one is not used: the recorded run had none any more.
+        """
+        config = self.run.agent.spec.config(CompactionConfig.section, CompactionConfig)
+        is_summary = request.system == (config.system_prompt,) and len(request.messages) == 1
+        if not is_summary or request.tools or self.recording is None:
+            return None
+        marks = list_marks(self.recording)
+        return next((it.summary for step, it in marks.items() if step >= self.step), "")
 
     def _is_plain(self) -> bool:
         """Whether clients get requests as they were digested: their models add no options."""
