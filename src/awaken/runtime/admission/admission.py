@@ -8,10 +8,17 @@ import asyncio
 from collections.abc import Sequence
 from functools import partial
 from operator import attrgetter
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from awaken.contracts.errors import AwakenError, InvalidResume, ThreadBusy, VersionConflict
+from awaken.contracts.errors import (
+    AwakenError,
+    InvalidInput,
+    InvalidResume,
+    ThreadBusy,
+    VersionConflict,
+)
 from awaken.contracts.identity import RunIdentity, RunOrigin, normalize_id
 from awaken.contracts.lifecycle import RunStatus, TicketStatus
 from awaken.contracts.messages.message import Message, MessageMetadata, ToolCall, Transcript
@@ -76,14 +83,18 @@ from .continuation import (
     restore_counters,
 )
 
+if TYPE_CHECKING:
+    # Only a process that replays runs or evaluates agents has worlds.
+    from .worlds import EnteredWorld, WorldSource
+
 _IDS = ("thread_id", "agent_id", "run_id_hint", "continue_run_id", "dispatch_id_hint", "tenant_id")
 
 _ids_of = attrgetter(*_IDS)
 _RARE = (
     "lineage", "task", "trace", "overrides", "tool_choice", "parent_thread_id", "parent_run_id",
-    "parent_tool_call_id", "transport_request_id",
+    "parent_tool_call_id", "transport_request_id", "world",
 )  # fmt: skip
-"""What a record takes from few requests: of child runs, with a trace, or with options."""
+"""What a record takes from few requests: of child runs, with a trace, a world, or options."""
 _read_rare = attrgetter(*_RARE)
 _NO_RARE = _read_rare(RunRequest())
 _INTERNAL = RunOrigin.INTERNAL
@@ -92,12 +103,19 @@ _INTERNAL = RunOrigin.INTERNAL
 class Admission:
     """Turns a request into a run that is ready to start."""
 
-    __slots__ = ("_registry", "_services", "_store")
+    __slots__ = ("_registry", "_services", "_store", "_worlds")
 
-    def __init__(self, store: Store, registry: RegistryHandle, services: Services) -> None:
+    def __init__(
+        self,
+        store: Store,
+        registry: RegistryHandle,
+        services: Services,
+        worlds: "WorldSource | None" = None,
+    ) -> None:
         self._store = store
         self._registry = registry
         self._services = services
+        self._worlds = worlds
 
     def check(self, request: RunRequest) -> RunRequest:
         """Refuse malformed ids and messages; returns the request with trimmed ids.
@@ -236,6 +254,10 @@ class Admission:
         publication = request.publication if previous is None else previous.publication
         publication = publication if canary is None else canary.choose(request, thread_id)
         pinned = await self._registry.pin(agent_id, publication)
+        entered = None
+        if (world := (previous or request).world) is not None:
+            entered = await self._open_world(world, pinned)
+            pinned = entered.snapshot
         agent = pinned.resolve(agent_id)
         if request.dispatch_id is None and request.frontend_tools:
             # A queued request was checked when it was queued; a tool that conflicts is left out.
@@ -255,23 +277,34 @@ class Admission:
         if unfinished is not None and unfinished.run_id != run_id:
             raise ThreadBusy(thread_id=thread_id, run_id=unfinished.run_id)
         run = self._assemble(request, checkout, previous, (pinned, agent), run_id)
-        if previous is not None and previous.status is RunStatus.RUNNING:
-            await self._restore(run, checkout)
-        if request.decisions:
-            take_decisions(run, request.decisions)
-        if previous is not None and checkout.cancel_cause is not None:
-            run.token.cancel(checkout.cancel_cause)
+        is_left = previous is not None and previous.status is RunStatus.RUNNING
+        if is_left or checkout.cancel_cause is not None:
+            await self._restore(run, previous, checkout)
+        if request.decisions or entered is not None:
+            _take_in_rest(run, request, entered)
         return run
 
-    async def _restore(self, run: Run, checkout: Checkout) -> None:
+    async def _open_world(self, world: str, pinned: RegistrySnapshot) -> "EnteredWorld":
+        if self._worlds is None:
+            problem = f"this process cannot open its world '{world}'"
+            raise InvalidInput(what="The run's request", problem=problem)
+        return await self._worlds.open(world, pinned)
+
+    async def _restore(self, run: Run, previous: RunRecord | None, checkout: Checkout) -> None:
+        """Set a run to the point where another process left it, and cancel one that has to be."""
+        if previous is None:
+            return
         run_id = run.identity.run_id
-        restore(
-            run,
-            read_bookmark(run.record.bookmark),
-            # A workflow loads the records of all its steps itself.
-            () if run.agent.workflow else await self._store.list_tool_records(run_id),
-            await self._store.find_checkpoint(run_id) if self._store.is_shared else None,
-        )
+        if previous.status is RunStatus.RUNNING:
+            restore(
+                run,
+                read_bookmark(run.record.bookmark),
+                # A workflow loads the records of all its steps itself.
+                () if run.agent.workflow else await self._store.list_tool_records(run_id),
+                await self._store.find_checkpoint(run_id) if self._store.is_shared else None,
+            )
+        if checkout.cancel_cause is not None:
+            run.token.cancel(checkout.cancel_cause)
 
     async def _find_continued(self, request: RunRequest, checkout: Checkout) -> RunRecord | None:
         """Return the run that the request continues: the one it names, else a waiting one."""
@@ -437,6 +470,14 @@ class Admission:
         if agent.workflow is not None:
             record = msgspec.structs.replace(record, is_workflow=True)
         return record, request.identify(run_id, thread.id, agent_id)
+
+
+def _take_in_rest(run: Run, request: RunRequest, world: "EnteredWorld | None") -> None:
+    """Take in the decisions of a request, and bind the run to its world."""
+    if request.decisions:
+        take_decisions(run, request.decisions)
+    if world is not None:
+        world.attach(run)
 
 
 def _select_agent(request: RunRequest, checkout: Checkout, previous: RunRecord | None) -> str:
