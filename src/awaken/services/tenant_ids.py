@@ -19,10 +19,10 @@ from awaken.contracts.events import (
 )
 from awaken.contracts.identity import RunIdentity
 from awaken.contracts.messages.message import Message, MessageMetadata, MessageRecord, Sender
-from awaken.contracts.runs.records import DecisionReceipt, RunRecord, RunRequest, RunResult
+from awaken.contracts.runs.records import RunRecord, RunRequest, RunResult
 from awaken.contracts.runs.threads import ForkPoint, NewestBranch, Thread
 from awaken.contracts.storage.dispatch import RunDispatch
-from awaken.contracts.suspension.tickets import Ticket
+from awaken.contracts.suspension.tickets import DecisionReceipt, Ticket
 from awaken.contracts.tasks import TaskInfo
 from awaken.mailbox.receipts import SubmitReceipt
 
