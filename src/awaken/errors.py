@@ -422,7 +422,7 @@ _NAMES_OF = {
         "VersionUnusable"
     ),
     "awaken.contracts.errors": (
-        "AgentPaused AlreadyDecided AlreadyExists AwakenError BaseRevisionMismatch "
+        "AgentPaused AlreadyDecided AlreadyExists AmbiguousId AwakenError BaseRevisionMismatch "
         "CommitUnknown CorruptRecord CursorExpired CursorInvalid DedupeConflict "
         "DependenciesFailed DuplicateRegistration HandlerAlreadyRegistered IdempotencyConflict "
         "IllegalTransition InstructionsFailed InvalidContext InvalidInput "
