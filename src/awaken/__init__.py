@@ -106,7 +106,6 @@ if TYPE_CHECKING:
         PluginRegistrar,
     )
     from awaken.contracts.runs.records import (
-        DecisionReceipt,
         OnBusy,
         RunRequest,
         RunResult,
@@ -138,6 +137,7 @@ if TYPE_CHECKING:
         InputMode,
     )
     from awaken.contracts.suspension.tickets import (
+        DecisionReceipt,
         SuspendTicket,
     )
     from awaken.contracts.tool_results import (
@@ -282,7 +282,7 @@ _HOMES = {
     "ConsecutiveErrors": "awaken.contracts.specs.agents",
     "ContentMatch": "awaken.contracts.specs.agents",
     "ContextWindowPolicy": "awaken.contracts.models.inference",
-    "DecisionReceipt": "awaken.contracts.runs.records",
+    "DecisionReceipt": "awaken.contracts.suspension.tickets",
     "Delegate": "awaken.authoring.typed_delegates",
     "ErrorEvent": "awaken.contracts.events",
     "Failed": "awaken.contracts.lifecycle",

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         AgentPaused,
         AlreadyDecided,
         AlreadyExists,
+        AmbiguousId,
         AwakenError,
         BaseRevisionMismatch,
         CommitUnknown,
@@ -100,7 +101,6 @@ if TYPE_CHECKING:
     )
     from awaken.contracts.models.budgets import BudgetExceeded
     from awaken.contracts.resolver_errors import AgentResolverFailed
-    from awaken.contracts.runs.records import AmbiguousId
     from awaken.contracts.secrets import SecretUnresolved
     from awaken.contracts.specs.remote_registries import (
         AgentNotDiscovered,
@@ -422,7 +422,7 @@ _NAMES_OF = {
         "VersionUnusable"
     ),
     "awaken.contracts.errors": (
-        "AgentPaused AlreadyDecided AlreadyExists AwakenError BaseRevisionMismatch "
+        "AgentPaused AlreadyDecided AlreadyExists AmbiguousId AwakenError BaseRevisionMismatch "
         "CommitUnknown CorruptRecord CursorExpired CursorInvalid DedupeConflict "
         "DependenciesFailed DuplicateRegistration HandlerAlreadyRegistered IdempotencyConflict "
         "IllegalTransition InstructionsFailed InvalidContext InvalidInput "
@@ -449,7 +449,6 @@ _NAMES_OF = {
         "QuotaExceeded RateLimited StreamInterrupted TransportFailed Unauthorized"
     ),
     "awaken.contracts.resolver_errors": "AgentResolverFailed",
-    "awaken.contracts.runs.records": "AmbiguousId",
     "awaken.contracts.secrets": "SecretUnresolved",
     "awaken.contracts.specs.remote_registries": (
         "AgentNotDiscovered AgentRefused CardUnavailable DiscoveryError InvalidCard "

@@ -318,18 +318,6 @@ def test_a_placeholder_of_a_field_that_no_context_has_is_refused() -> None:
     assert Agent("a", model="m", instructions="Help {context.tier}.", context_type=Customer)
 
 
-def test_a_check_that_is_async_is_refused() -> None:
-    async def check(x: int) -> None:
-        raise ValueError(x)
-
-    with pytest.raises(InvalidSpec, match="not async"):
-
-        @tool(check=check)
-        def pay_more(x: int) -> str:
-            """Pay."""
-            return "paid"
-
-
 def test_a_mistake_in_a_check_is_not_told_to_the_model_as_one_of_its_own() -> None:
     def check(x: int) -> None:
         raise TypeError("secret of the check")

@@ -11,9 +11,9 @@ from awaken.contracts.lifecycle import Failed, NaturalEnd
 from awaken.contracts.messages.deltas import TextDelta
 from awaken.contracts.messages.message import Input
 from awaken.contracts.record import OutputT
-from awaken.contracts.runs.records import DecisionReceipt, RunResult, SteerReceipt
+from awaken.contracts.runs.records import RunResult, SteerReceipt
 from awaken.contracts.runs.threads import Thread
-from awaken.contracts.suspension.tickets import DecisionAction, ToolCallResume
+from awaken.contracts.suspension.tickets import DecisionAction, DecisionReceipt, ToolCallResume
 
 from .arguments import check_optional_text, check_text
 from .decisions import DecisionOptions, NamedDecision, build_decision, build_decisions

@@ -7,11 +7,11 @@ that executes finds the decision there when its other calls are done.
 from collections.abc import Sequence
 
 from awaken.contracts.errors import CommitUnknown, InvalidInput, UnknownRun, UnknownTicket
-from awaken.contracts.runs.records import DecisionReceipt, RunRecord, RunRequest
+from awaken.contracts.runs.records import RunRecord, RunRequest
 from awaken.contracts.storage.bus import SignalKind
 from awaken.contracts.storage.dispatch import RunDispatch
 from awaken.contracts.suspension.ticket_names import find_ticket
-from awaken.contracts.suspension.tickets import Ticket, ToolCallResume
+from awaken.contracts.suspension.tickets import DecisionReceipt, Ticket, ToolCallResume
 from awaken.runtime.journal.request_checks import check_id
 from awaken.runtime.suspension.decisions import build_resume_dispatch, receipts_of, write_decisions
 

@@ -19,11 +19,12 @@ from awaken.contracts.errors import (
     UnknownRun,
 )
 from awaken.contracts.identity import normalize_id
-from awaken.contracts.runs.records import DecisionReceipt, RunRecord, RunRequest
+from awaken.contracts.runs.records import RunRecord, RunRequest
 from awaken.contracts.storage.bus import Bus
 from awaken.contracts.storage.dispatch import InputMode, RunDispatch
 from awaken.contracts.storage.queries import LIMIT_MAX, DispatchQuery, Page
 from awaken.contracts.storage.store import OutboxEntry, Store
+from awaken.contracts.suspension.tickets import DecisionReceipt
 from awaken.runtime.journal.request_checks import check_id
 from awaken.runtime.suspension.dispatch_plan import is_workflow_event
 

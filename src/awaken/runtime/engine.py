@@ -21,11 +21,11 @@ from awaken.contracts.events import AgentEvent
 from awaken.contracts.identity import is_generated
 from awaken.contracts.lifecycle import Cancelled
 from awaken.contracts.messages.message import Message, Role
-from awaken.contracts.runs.records import DecisionReceipt, RunRequest, RunResult, SteerReceipt
+from awaken.contracts.runs.records import RunRequest, RunResult, SteerReceipt
 from awaken.contracts.storage.dispatch import DispatchStatus, Release, RunDispatch
 from awaken.contracts.storage.outbox import AbortRemote
 from awaken.contracts.storage.store import Store
-from awaken.contracts.suspension.tickets import Ticket
+from awaken.contracts.suspension.tickets import DecisionReceipt, Ticket
 
 from .admission.active_runs import ActiveRun
 from .admission.admission import Admission

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from awaken.contracts.errors import (
+    AmbiguousId,
     InvalidResume,
     NotServedHere,
     StorageError,
@@ -22,14 +23,7 @@ from awaken.contracts.errors import (
 from awaken.contracts.lifecycle import Cancelled, Failed, RunStatus, Termination, TicketStatus
 from awaken.contracts.messages.message import Message
 from awaken.contracts.resolver_errors import AgentResolverFailed
-from awaken.contracts.runs.records import (
-    AmbiguousId,
-    DecisionReceipt,
-    RunRecord,
-    RunRequest,
-    RunResult,
-    SteerReceipt,
-)
+from awaken.contracts.runs.records import RunRecord, RunRequest, RunResult, SteerReceipt
 from awaken.contracts.storage.bus import Signal, SignalKind
 from awaken.contracts.storage.dispatch import (
     DeliveryOptions,
@@ -38,7 +32,7 @@ from awaken.contracts.storage.dispatch import (
     RunDispatch,
 )
 from awaken.contracts.storage.mailbox import MailboxWatcher
-from awaken.contracts.suspension.tickets import ToolCallResume
+from awaken.contracts.suspension.tickets import DecisionReceipt, ToolCallResume
 from awaken.mailbox.cancels import CancelTarget
 from awaken.mailbox.mailbox import INTERRUPT, Mailbox
 from awaken.mailbox.receipts import SubmitReceipt

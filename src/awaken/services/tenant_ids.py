@@ -20,7 +20,6 @@ from awaken.contracts.events import (
 from awaken.contracts.identity import RunIdentity
 from awaken.contracts.messages.message import Message, MessageMetadata, MessageRecord, Sender
 from awaken.contracts.runs.records import (
-    DecisionReceipt,
     ForkedAt,
     RunRecord,
     RunRequest,
@@ -28,7 +27,7 @@ from awaken.contracts.runs.records import (
 )
 from awaken.contracts.runs.threads import ForkPoint, NewestBranch, Thread
 from awaken.contracts.storage.dispatch import RunDispatch
-from awaken.contracts.suspension.tickets import Ticket
+from awaken.contracts.suspension.tickets import DecisionReceipt, Ticket
 from awaken.contracts.tasks import TaskInfo
 from awaken.mailbox.receipts import SubmitReceipt
 

@@ -11,13 +11,7 @@ from awaken.contracts.config.audit import AuditTrail
 from awaken.contracts.config.connections import ConfigReader
 from awaken.contracts.errors import InvalidResume, ThreadBusy, UnknownAgent, UnknownRun
 from awaken.contracts.events import LoggedEvent
-from awaken.contracts.runs.records import (
-    DecisionReceipt,
-    RunRecord,
-    RunRequest,
-    RunResult,
-    run_id_in_use,
-)
+from awaken.contracts.runs.records import RunRecord, RunRequest, RunResult, run_id_in_use
 from awaken.contracts.runs.threads import Thread
 from awaken.contracts.state.profile import ProfileStore
 from awaken.contracts.storage.dispatch import DeliveryOptions, InputMode
@@ -25,7 +19,7 @@ from awaken.contracts.storage.queries import LIMIT_MAX, MessageQuery, Order, Pag
 from awaken.contracts.storage.store import DeleteStrategy, Store
 from awaken.contracts.suspension.policy import PolicyInspector
 from awaken.contracts.suspension.ticket_names import find_by_id
-from awaken.contracts.suspension.tickets import ToolCallResume
+from awaken.contracts.suspension.tickets import DecisionReceipt, ToolCallResume
 from awaken.contracts.tenancy import remove_namespace
 from awaken.contracts.tracing import TraceContext
 from awaken.mailbox.receipts import SubmitReceipt

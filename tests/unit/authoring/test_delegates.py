@@ -34,7 +34,7 @@ from awaken.contracts.suspension.tickets import (
 from awaken.contracts.tool_results import ToolResult, ToolStatus
 from awaken.contracts.tools.context import ToolContext
 from awaken.contracts.tools.sub_runs import Delegation, SubRuns
-from awaken.contracts.tools.tool import InvalidArguments, Tool, ToolEffect
+from awaken.contracts.tools.tool import InvalidArguments, Tool, ToolEffect, check_of
 
 USAGE = TokenUsage(prompt_tokens=7, completion_tokens=3, total_tokens=10)
 
@@ -178,8 +178,16 @@ def test_a_delegate_that_says_nothing_of_itself_is_described_all_the_same() -> N
     ],
 )
 def test_anything_but_a_prompt_is_refused(arguments: Any) -> None:
+    asking = AgentTool("helper", "Helps.")
+    check = check_of(asking)
+    assert check is not None
+
+    async def ask() -> None:
+        asking.validate(arguments)
+        await check(arguments)
+
     with pytest.raises(InvalidArguments):
-        AgentTool("helper", "Helps.").validate(arguments)
+        asyncio.run(ask())
 
 
 def test_the_agent_is_asked_with_the_prompt() -> None:

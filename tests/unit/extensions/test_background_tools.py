@@ -49,6 +49,7 @@ from awaken.contracts.tools.tool import (
     Tool,
     ToolDenied,
     ToolEffect,
+    check_of,
 )
 from awaken.extensions.background import (
     BackgroundTasksPlugin,
@@ -200,8 +201,13 @@ def data_of(
 
 
 def refusal_of(tool: Tool, arguments: Any) -> str:
-    with pytest.raises(InvalidArguments) as caught:
+    async def ask() -> None:
         tool.validate(arguments)
+        if (check := check_of(tool)) is not None:
+            await check(arguments)
+
+    with pytest.raises(InvalidArguments) as caught:
+        asyncio.run(ask())
     return caught.value.message
 
 

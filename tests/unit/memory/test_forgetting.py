@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -98,6 +99,13 @@ def test_a_replaced_document_is_in_no_byte_of_the_sqlite_file(tmp_path: Path) ->
 
 async def read_tables(store: PostgresStore) -> bytes:
     """The files of the memory tables and of their indexes."""
+    while True:
+        # The sweeper may write a table anew between the look and the read.
+        with suppress(FileNotFoundError):
+            return await _read_tables(store)
+
+
+async def _read_tables(store: PostgresStore) -> bytes:
     rows = await server().sql(
         "SELECT pg_relation_filepath(c.oid) FROM pg_class c JOIN pg_namespace n"
         " ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relname LIKE 'memory%'"

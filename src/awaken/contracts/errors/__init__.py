@@ -58,6 +58,7 @@ from .storage import (
 from .usage import (
     AgentPaused,
     AlreadyDecided,
+    AmbiguousId,
     DependenciesFailed,
     DuplicateRegistration,
     IllegalTransition,
@@ -90,6 +91,7 @@ __all__ = [
     "AgentPaused",
     "AlreadyDecided",
     "AlreadyExists",
+    "AmbiguousId",
     "AwakenError",
     "BaseRevisionMismatch",
     "CommitUnknown",

@@ -250,3 +250,16 @@ class AgentPaused(UsageError):
     template = "Agent '{agent_id}' is paused by an operator: {reason}"
     agent_id: str
     reason: str
+
+
+class AmbiguousId(UsageError):
+    """An id is that of a run and that of a thread on which another run executes."""
+
+    code = "ambiguous_id"
+    template = (
+        "'{given}' is a run on thread '{thread_id}', and a thread with another run, '{run_id}'; "
+        "name thread '{thread_id}' to mean the first, or run '{run_id}' to mean the second."
+    )
+    given: str
+    thread_id: str
+    run_id: str

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic
 import msgspec
 
 from awaken.contracts.backend_results import BackendRunStatus
-from awaken.contracts.errors import InvalidResume, UsageError
+from awaken.contracts.errors import InvalidResume
 from awaken.contracts.identity import (
     PROVENANCE,
     RunIdentity,
@@ -487,28 +487,6 @@ class RunResult(Record, Generic[OutputT], frozen=True, kw_only=True):
         from .result_json import build_serializer  # noqa: PLC0415
 
         return build_serializer(type(self))
-
-
-class DecisionReceipt(Record, frozen=True, kw_only=True):
-    """The receipt of a decision; repeating the decision gives the same receipt."""
-
-    ticket_id: str
-    run_id: str
-    thread_id: str
-    decision_id: str
-
-
-class AmbiguousId(UsageError):
-    """An id is that of a run and that of a thread on which another run executes."""
-
-    code = "ambiguous_id"
-    template = (
-        "'{given}' is a run on thread '{thread_id}', and a thread with another run, '{run_id}'; "
-        "name thread '{thread_id}' to mean the first, or run '{run_id}' to mean the second."
-    )
-    given: str
-    thread_id: str
-    run_id: str
 
 
 class SteerReceipt(Record, frozen=True, kw_only=True):

@@ -295,3 +295,12 @@ class ToolCallOutcome(StrEnum):
     SUSPENDED = "suspended"
     FAILED = "failed"
     SUCCEEDED = "succeeded"
+
+
+class DecisionReceipt(Record, frozen=True, kw_only=True):
+    """The receipt of a decision; repeating the decision gives the same receipt."""
+
+    ticket_id: str
+    run_id: str
+    thread_id: str
+    decision_id: str

@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from awaken.contracts.errors import ThreadBusy
+from awaken.contracts.errors import AmbiguousId, ThreadBusy
 from awaken.contracts.identity import RunIdentity
-from awaken.contracts.runs.records import AmbiguousId, RunResult
+from awaken.contracts.runs.records import RunResult
 from awaken.contracts.tracing import CURRENT_RUN
 from awaken.runtime.journal.leases import Lease
 from awaken.runtime.primitives.signals import Latch, LoopTurns

@@ -25,10 +25,10 @@ from awaken.contracts.errors import (
 from awaken.contracts.identity import derive_id
 from awaken.contracts.lifecycle import RunStatus, TicketStatus
 from awaken.contracts.messages.message import user
-from awaken.contracts.runs.records import DecisionReceipt, RunRecord, RunRequest, RunResult
+from awaken.contracts.runs.records import RunRecord, RunRequest, RunResult
 from awaken.contracts.storage.dispatch import DispatchStatus, RunDispatch
 from awaken.contracts.storage.store import Store
-from awaken.contracts.suspension.tickets import ToolCallResume
+from awaken.contracts.suspension.tickets import DecisionReceipt, ToolCallResume
 from awaken.contracts.tasks import PARENT
 from awaken.runtime.admission.active_runs import ActiveRun, ActiveRuns
 from awaken.runtime.admission.handles import RunHandle

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 import msgspec
 
 from awaken.contracts.clock import Clock
-from awaken.contracts.runs.records import DecisionReceipt, RunRequest
+from awaken.contracts.runs.records import RunRequest
 from awaken.contracts.storage.dispatch import InputMode, RunDispatch
 from awaken.contracts.storage.store import Store
-from awaken.contracts.suspension.tickets import Ticket, ToolCallResume
+from awaken.contracts.suspension.tickets import DecisionReceipt, Ticket, ToolCallResume
 from awaken.contracts.suspension.verdicts import read_decision
 
 from .dispatch_plan import Decision
