@@ -15,6 +15,7 @@ import re
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator
+from enum import StrEnum
 from itertools import pairwise
 from pathlib import Path
 from types import NoneType, UnionType
@@ -113,6 +114,9 @@ from awaken.providers.openai_chat.encode import ChatOptions
 from awaken.providers.openai_responses.encode import ResponsesOptions
 from awaken.runtime.model_health.breaker import BreakerPolicy
 from awaken.runtime.primitives.system import SystemClock
+from awaken.scoring import SCORERS
+from awaken.scoring.gates import CasesRule, CompareRule, Gate, RequireRule
+from awaken.scoring.marks import ScorerKind
 from awaken.server import (
     FreezeWindow,
     JwtConfig,
@@ -830,6 +834,33 @@ def _section_table(kind: type) -> str:
     return f"{head}\n\n{table(('field', 'type', 'default', 'meaning'), rows)}"
 
 
+def scorer_tables() -> str:
+    """Every scorer with its options, by family."""
+    families: dict[str, list[str]] = {}
+    for kind in SCORERS.values():
+        families.setdefault(kind.family, []).append(_scorer_table(kind))
+    parts = [f"### {name.title()}\n\n" + "\n\n".join(it) for name, it in families.items()]
+    return "\n\n".join(parts)
+
+
+def _scorer_table(kind: ScorerKind) -> str:
+    told = attribute_texts(kind.options)
+    rows = [
+        (f"`{it.name}`", _choices(it.type), _default(it), " ".join(told.get(it.name, "").split()))
+        for it in msgspec.structs.fields(kind.options)
+    ]
+    return f"**`{kind.name}`** · {kind.about}\n\n" + table(
+        ("option", "type", "default", "meaning"), rows
+    )
+
+
+def _choices(type_: Any) -> str:
+    """The values of an enumeration, else the type."""
+    if isinstance(type_, type) and issubclass(type_, StrEnum):
+        return ", ".join(f"`{it}`" for it in type_)
+    return _type(type_)
+
+
 def agent_table() -> str:
     """What `Agent` takes."""
     rows = []
@@ -1460,6 +1491,8 @@ PARTS: dict[str, Callable[[], str]] = {
     "config-limits": config_limit_table,
     "publish-rules": lambda: section_tables(PublishRules, FreezeWindow),
     "canary-plan": lambda: section_tables(CanaryPlan, Guardrails),
+    "scorers": scorer_tables,
+    "gate": lambda: section_tables(Gate, RequireRule, CompareRule, CasesRule),
     "loop-keys": key_table,
     "loop-actions": action_table,
     "commands": commands,

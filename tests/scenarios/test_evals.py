@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from awaken import Agent, AgentRuntime, tool
-from awaken.bootstrap.evaluating import Dataset, EvalResult, evaluate, keep_dataset
 from awaken.contracts.evals.cases import Case, CaseTurn, Expectation
 from awaken.contracts.evals.errors import InvalidEval, InvalidGate
 from awaken.contracts.evals.eval_runs import (
@@ -33,6 +32,7 @@ from awaken.contracts.evals.worlds import (
 from awaken.contracts.suspension.tickets import DecisionAction
 from awaken.errors import ProviderFailed
 from awaken.evals.driving import list_items
+from awaken.evals.evaluating import Dataset, EvalResult, evaluate, keep_dataset
 from awaken.evals.preparing import EvalLimits
 from awaken.evals.runner import EvalRunner
 from awaken.models import InferenceRequest, TokenUsage
@@ -309,7 +309,7 @@ def test_cancel_ends_the_runs_of_samples_and_begins_no_more() -> None:
             async with asyncio.timeout(10):
                 while sum(1 for _ in runtime._engine.active):
                     await asyncio.sleep(0.01)
-            assert await list_items(runner.parts, made.eval_id) == []
+            assert await list_items(runner.parts.evals, made.eval_id) == []
             assert model.entries_left == 17
 
     asyncio.run(scenario())
@@ -332,18 +332,18 @@ def test_an_eval_goes_on_in_another_process_with_what_is_missing(tmp_path: Path)
             await keep_dataset(one.evals.parts.evals, Dataset(cases=tuple(cases)))
             made = await one.evals.create(EvalSpec(dataset_id="dataset", variants=AGENT, repeats=2))
             one.evals.start(made.eval_id)
-            while len(await list_items(one.evals.parts, made.eval_id)) < 7:
+            while len(await list_items(one.evals.parts.evals, made.eval_id)) < 7:
                 await asyncio.sleep(0.01)
         return made.eval_id
 
     async def second(eval_id: str) -> None:
         async with runtime() as two:
             parts = two.evals.parts
-            before = {it.number: it for it in await list_items(parts, eval_id)}
+            before = {it.number: it for it in await list_items(parts.evals, eval_id)}
             assert 7 <= len(before) < 20
             await two._sweep_evals()
             record = await two.evals.wait(eval_id, 30_000)
-            items = await list_items(parts, eval_id)
+            items = await list_items(parts.evals, eval_id)
             assert record.status is EvalStatus.DONE
             assert [it.number for it in items] == list(range(20))
             assert all(before.get(it.number, it) == it for it in items)

@@ -173,7 +173,8 @@ class LastingParts:
         """Evals of this runtime's agents: made, driven, cancelled; few programs have some."""
         from .evals import build_eval_runner  # noqa: PLC0415
 
-        return build_eval_runner(self._parts, self.managed)
+        parts = self._parts
+        return build_eval_runner(parts.control, parts.node.worker_id, self.managed)
 
     async def _sweep_evals(self) -> None:
         """Take over evals whose driver died; loads nothing if the store has no open eval."""

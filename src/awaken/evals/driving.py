@@ -17,6 +17,7 @@ from awaken.contracts.errors import AwakenError
 from awaken.contracts.evals.errors import CannotRecord
 from awaken.contracts.evals.eval_runs import EvalItem, EvalMode, EvalRecord, EvalStatus, ItemStatus
 from awaken.contracts.evals.scores import Outcome, Score, ScoreSource, StoredScore
+from awaken.contracts.evals.store import EvalStore
 from awaken.contracts.evals.worlds import ModelSource, ReplayDivergence
 from awaken.contracts.models.budgets import BudgetExceeded
 from awaken.runtime.resolution.resolver import DEFAULT_AGENT
@@ -69,7 +70,7 @@ class EvalDriver:
         Raises:
             StorageError: The store fails; what was written stays.
         """
-        done = {it.number for it in await list_items(self._parts, self._record.eval_id)}
+        done = {it.number for it in await list_items(self._parts.evals, self._record.eval_id)}
         samples = self._prepared.samples[:upto]
         self._pending.extend(it for it in samples if it.number not in done)
         lanes = min(self._prepared.spec.concurrency, len(self._pending))
@@ -228,10 +229,10 @@ class EvalDriver:
         ]
 
 
-async def list_items(parts: EvalParts, eval_id: str) -> list[EvalItem]:
+async def list_items(evals: EvalStore, eval_id: str) -> list[EvalItem]:
     """Return all items of an eval, in the order of the plan."""
     found: list[EvalItem] = []
-    while page := await parts.evals.list_eval_items(
+    while page := await evals.list_eval_items(
         eval_id, after=found[-1].number if found else -1, limit=PAGE
     ):
         found += page
@@ -244,7 +245,7 @@ async def cancel_children(parts: EvalParts, record: EvalRecord, prepared: Prepar
     Samples begin in the order of the plan: behind as many that have not begun as an eval executes
     at once, no other one has.
     """
-    done = {it.number for it in await list_items(parts, record.eval_id)}
+    done = {it.number for it in await list_items(parts.evals, record.eval_id)}
     store, cancelled, idle = parts.control.engine.store, 0, 0
     for sample in prepared.samples:
         if sample.number in done:

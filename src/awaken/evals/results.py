@@ -8,6 +8,7 @@ import msgspec
 from awaken.contracts.evals.cases import DatasetRevision
 from awaken.contracts.evals.errors import NotComparable, UnknownEval
 from awaken.contracts.evals.eval_runs import EvalItem, EvalRecord
+from awaken.contracts.evals.store import EvalStore
 from awaken.contracts.evals.verdicts import (
     Calibration,
     EvalComparison,
@@ -65,7 +66,7 @@ async def summarize_eval(
     """Return the figures of an eval, with its baseline and its gate."""
     baseline = None
     if record.spec.baseline is not None:
-        baseline = await load_compared(parts, record.spec.baseline)
+        baseline = await load_compared(parts.evals, record.spec.baseline)
     evidence = EvalEvidence(
         own=ComparedEval(record=record, items=items, hashes=hash_cases(prepared.revision)),
         baseline=baseline,
@@ -165,19 +166,19 @@ def compare_evals(
     )
 
 
-async def load_compared(parts: EvalParts, eval_id: str) -> ComparedEval:
+async def load_compared(evals: EvalStore, eval_id: str) -> ComparedEval:
     """Load an eval with its items.
 
     Raises:
         UnknownEval: There is no such eval.
     """
-    record = await parts.evals.load_eval(eval_id)
+    record = await evals.load_eval(eval_id)
     if record is None:
         raise UnknownEval(eval_id=eval_id)
-    revision = await parts.evals.load_dataset(record.spec.dataset_id, record.revision)
+    revision = await evals.load_dataset(record.spec.dataset_id, record.revision)
     return ComparedEval(
         record=record,
-        items=await list_items(parts, eval_id),
+        items=await list_items(evals, eval_id),
         hashes={} if revision is None else hash_cases(revision),
     )
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from awaken.contracts.errors import AwakenError
+from awaken.contracts.errors import AwakenError, StorageError
 from awaken.contracts.evals.errors import InvalidEval, UnknownEval
 from awaken.contracts.evals.eval_runs import EvalItem, EvalRecord, EvalSpec, EvalStatus
 from awaken.contracts.evals.store import EvalQuery
@@ -22,6 +22,7 @@ from awaken.contracts.evals.verdicts import ComparisonVerdict, SequentialLook
 from awaken.contracts.models.budgets import SHARED_LEDGER, decode_ledger, group_scope
 from awaken.contracts.models.model_specs import NANOS
 from awaken.contracts.record import Record
+from awaken.redaction import describe_error
 from awaken.scoring.comparisons import plan_look
 from awaken.scoring.statistics.power import LOOKS
 
@@ -184,14 +185,25 @@ class EvalRunner:
         beat = asyncio.create_task(self._renew(eval_id), name=f"lease of eval {eval_id}")
         try:
             await self._drive_claimed(eval_id)
-        except AwakenError as error:
+        except StorageError as error:
+            # A sweep, of this process or another one, goes on.
             logger.warning("Eval '%s' stops for now: %s", eval_id, error)
+        except Exception as error:
+            # Tried again it would fail again, and pay again.
+            logger.exception("Eval '%s' failed.", eval_id)
+            await self._fail(eval_id, describe_error(error))
         finally:
             self._drivers.pop(eval_id, None)
             beat.cancel()
             await asyncio.wait([beat])
             with suppress(AwakenError):
                 await self._release(eval_id)
+
+    async def _fail(self, eval_id: str, problem: str) -> None:
+        with suppress(AwakenError):
+            record = await self.load(eval_id)
+            if record.status is EvalStatus.RUNNING:
+                await self._end(record, EvalStatus.FAILED, problem=problem)
 
     async def _drive_claimed(self, eval_id: str) -> None:
         record = await self.load(eval_id)
@@ -229,7 +241,7 @@ class EvalRunner:
                 break
             upto = math.ceil(fraction * record.planned)
             await driver.drive(upto)
-            items = await list_items(self.parts, record.eval_id)
+            items = await list_items(self.parts.evals, record.eval_id)
             look = plan_look(len(items), record.planned)
             if driver.is_stopped or look is None:
                 return record
@@ -273,7 +285,7 @@ class EvalRunner:
 
     async def finish(self, record: EvalRecord, prepared: PreparedEval) -> EvalRecord:
         """Sum up an eval whose items are written, and end it."""
-        items = await list_items(self.parts, record.eval_id)
+        items = await list_items(self.parts.evals, record.eval_id)
         status = find_status(items, record.planned)
         figures = await summarize_eval(self.parts, record, prepared, items)
         summary = msgspec.to_builtins(figures)

@@ -28,12 +28,15 @@ from awaken.cli.main import app
 from awaken.contracts.messages.message import user
 from awaken.contracts.runs.records import RunRequest
 from awaken.contracts.storage.dispatch import DispatchStatus, Release, RunDispatch
+from awaken.evals.dataset_files import read_folder
+from awaken.evals.datasets import Datasets
 from awaken.extensions.memory import (
     DocumentDraft,
     FactSource,
     knowledge_collection,
     user_memory,
 )
+from awaken.runtime.primitives.system import SystemClock
 from awaken.stores.sqlite import SqliteStore
 from awaken.testing import Turn
 
@@ -104,6 +107,10 @@ def test_every_command_shows_its_example_and_no_example_is_left_over() -> None:
         assert f"Example:\n  {example}" in shown.stdout.replace("    ", "  "), path
 
 
+FIXTURE = '{"id": "hello", "user_input": "Hello", "expect": {"final_answer_contains": ["Hi"]}}'
+TESTS = "tests: [{vars: {q: Hello?}, assert: [{type: contains, value: Hi}]}]"
+
+
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with all that the examples name."""
@@ -114,6 +121,9 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (folder / f"{name}.yaml").write_text(RULES)
     (folder / "key.txt").write_text("sk-of-a-test\n")
     (folder / "handbook.md").write_text("# Handbook\n\nParental leave is paid.\n")
+    (folder / "fixtures").mkdir()
+    (folder / "fixtures" / "hello.json").write_text(FIXTURE)
+    (folder / "promptfooconfig.yaml").write_text(TESTS)
     asyncio.run(fill_store(folder))
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
@@ -143,6 +153,8 @@ async def fill_store(folder: Path) -> None:
         await runtime.knowledge.ingest(handbook, DocumentDraft(data="Parental leave.", id="doc-1"))
     store = SqliteStore(folder / "awaken.db")
     await store.open()
+    cases = read_folder(folder / "fixtures").document
+    await Datasets(store.open_evals(), SystemClock()).create("greetings", cases)
     for name in ("dead-1", "queued-1"):
         request = RunRequest(agent_id="assistant", thread_id="later", messages=(user("Go."),))
         await store.enqueue(

@@ -7,7 +7,7 @@ import msgspec
 
 from awaken.contracts.errors import InvalidValue
 from awaken.contracts.messages.message import Message
-from awaken.contracts.record import Record, StrictRecord
+from awaken.contracts.record import Record, StrictRecord, always
 
 from .ids import check_eval_id
 from .scores import ScorerSpec
@@ -39,8 +39,8 @@ class CountOp(StrEnum):
 class CallCount(StrictRecord, frozen=True, kw_only=True):
     """How many calls have to match."""
 
-    op: CountOp = CountOp.AT_LEAST
-    n: int = 1
+    op: CountOp = always(CountOp.AT_LEAST)
+    n: int = always(1)
 
 
 class RequiredCall(StrictRecord, frozen=True, kw_only=True):
@@ -74,6 +74,8 @@ class CaseTurn(StrictRecord, frozen=True, kw_only=True):
 
     user_input: str
     provider_script: tuple[ScriptedTurn, ...] = ()
+    provider_script_error: str | None = None
+    """Why there is no script, if the turn was captured without one."""
 
 
 class CaseStatus(StrEnum):
@@ -98,6 +100,8 @@ class Case(StrictRecord, frozen=True, kw_only=True):
     continued_turns: tuple[CaseTurn, ...] = ()
     user: SimulatedUser | None = None
     provider_script: tuple[ScriptedTurn, ...] = ()
+    provider_script_error: str | None = None
+    """Why there is no script, if the case was captured without one."""
     allow_unused_provider_script: bool = False
     recording: str | None = None
     """The hash of a recording object."""
@@ -116,6 +120,8 @@ class Case(StrictRecord, frozen=True, kw_only=True):
     metadata: dict[str, Any] = {}
     source_run_id: str | None = None
     source_thread_id: str | None = None
+    source_user_id: str | None = None
+    """Whose conversation it holds: deleting that user finds the case."""
     source_model_id: str | None = None
     tenant_id: str | None = None
 

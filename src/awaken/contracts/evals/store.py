@@ -41,7 +41,7 @@ class ObjectKind(StrEnum):
     WORLD = "world"
 
 
-class ObjectSource(Record, frozen=True, kw_only=True):
+class EvalObjectSource(Record, frozen=True, kw_only=True):
     """Whose conversation an object holds: found again when that thread or user is deleted."""
 
     hash: str
@@ -94,7 +94,7 @@ class EvalStore(Protocol):
     """
 
     async def put_eval_objects(
-        self, objects: dict[str, bytes], sources: Sequence[ObjectSource] = ()
+        self, objects: dict[str, bytes], sources: Sequence[EvalObjectSource] = ()
     ) -> None:
         """Keep objects under their hashes, all or none; those that are there are left alone.
 
@@ -112,7 +112,7 @@ class EvalStore(Protocol):
         """
         ...
 
-    async def list_eval_sources(self, query: SourceQuery) -> tuple[ObjectSource, ...]:
+    async def list_eval_sources(self, query: SourceQuery) -> tuple[EvalObjectSource, ...]:
         """Return which objects came from a thread or a user, by hash.
 
         Raises:

@@ -8,7 +8,7 @@ from awaken.contracts.evals.cases import DatasetRevision
 from awaken.contracts.evals.errors import EvalExists, UnknownEval
 from awaken.contracts.evals.eval_runs import EvalItem, EvalRecord
 from awaken.contracts.evals.scores import StoredScore
-from awaken.contracts.evals.store import EvalQuery, ObjectSource, ScoreQuery, SourceQuery
+from awaken.contracts.evals.store import EvalObjectSource, EvalQuery, ScoreQuery, SourceQuery
 from awaken.stores.rules import evals as rules
 
 
@@ -17,14 +17,14 @@ class EvalsInMemory:
 
     def __init__(self) -> None:
         self._objects: dict[str, bytes] = {}
-        self._sources: dict[str, set[ObjectSource]] = {}
+        self._sources: dict[str, set[EvalObjectSource]] = {}
         self._datasets: dict[str, list[DatasetRevision]] = {}
         self._evals: dict[str, tuple[int, EvalRecord]] = {}
         self._items: dict[str, dict[int, EvalItem]] = {}
         self._scores: list[StoredScore] = []
 
     async def put_eval_objects(
-        self, objects: dict[str, bytes], sources: Sequence[ObjectSource] = ()
+        self, objects: dict[str, bytes], sources: Sequence[EvalObjectSource] = ()
     ) -> None:
         """Keep objects under their hashes, all or none; those that are there are left alone."""
         rules.check_objects(objects, sources)
@@ -41,7 +41,7 @@ class EvalsInMemory:
             if name in self._objects
         }
 
-    async def list_eval_sources(self, query: SourceQuery) -> tuple[ObjectSource, ...]:
+    async def list_eval_sources(self, query: SourceQuery) -> tuple[EvalObjectSource, ...]:
         """Return which objects came from a thread or a user, by hash."""
         rules.check_source_query(query)
         found = [

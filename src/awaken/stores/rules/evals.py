@@ -10,7 +10,7 @@ from awaken.contracts.errors import CorruptRecord, InvalidRecord
 from awaken.contracts.evals.cases import DatasetRevision
 from awaken.contracts.evals.errors import DatasetConflict
 from awaken.contracts.evals.eval_runs import EvalItem
-from awaken.contracts.evals.store import ObjectSource, SourceQuery
+from awaken.contracts.evals.store import EvalObjectSource, SourceQuery
 
 NUMBER_MAX = (1 << 32) - 1
 VALUE_MAX = 1_000_000
@@ -18,7 +18,7 @@ _OTHER_HASH = "its hash is not that of its bytes"
 BILLION = 1_000_000_000
 
 
-def check_objects(objects: Mapping[str, bytes], sources: Sequence[ObjectSource]) -> None:
+def check_objects(objects: Mapping[str, bytes], sources: Sequence[EvalObjectSource]) -> None:
     """Check that objects are kept under their own hashes.
 
     Raises:

@@ -13,9 +13,9 @@ from awaken.contracts.evals.errors import DatasetConflict, EvalExists, UnknownEv
 from awaken.contracts.evals.eval_runs import EvalItem, EvalRecord
 from awaken.contracts.evals.scores import StoredScore
 from awaken.contracts.evals.store import (
+    EvalObjectSource,
     EvalQuery,
     ObjectKind,
-    ObjectSource,
     ScoreQuery,
     SourceQuery,
 )
@@ -51,7 +51,7 @@ class SqlEvalStore:
         self._database = database
 
     async def put_eval_objects(
-        self, objects: dict[str, bytes], sources: Sequence[ObjectSource] = ()
+        self, objects: dict[str, bytes], sources: Sequence[EvalObjectSource] = ()
     ) -> None:
         """Keep objects under their hashes, all or none; those that are there are left alone."""
         # A recording may have many megabytes: the event loop is not held while it is compressed.
@@ -88,13 +88,13 @@ class SqlEvalStore:
         found = await self._database.read(work)
         return await asyncio.to_thread(lambda: dict(map(read_object, found)))
 
-    async def list_eval_sources(self, query: SourceQuery) -> tuple[ObjectSource, ...]:
+    async def list_eval_sources(self, query: SourceQuery) -> tuple[EvalObjectSource, ...]:
         """Return which objects came from a thread or a user, by hash."""
         rules.check_source_query(query)
         after, limit = object_key(query.after), max(query.limit, 0)
         user = (query.user_id or "", query.tenant_id or "")
 
-        async def work(session: SqlSession) -> tuple[ObjectSource, ...]:
+        async def work(session: SqlSession) -> tuple[EvalObjectSource, ...]:
             if query.thread_id is None:
                 found = await session.all("list_eval_sources_of_user", *user, after, limit)
             else:
@@ -287,7 +287,7 @@ def read_whole_revision(row: Row) -> DatasetRevision:
 
 
 def _seal_objects(
-    objects: dict[str, bytes], sources: Sequence[ObjectSource]
+    objects: dict[str, bytes], sources: Sequence[EvalObjectSource]
 ) -> list[tuple[bytes, bytes]]:
     rules.check_objects(objects, sources)
     return [(object_key(name), seal(body)) for name, body in sorted(objects.items())]
@@ -317,8 +317,8 @@ def _read_revision(row: Row) -> DatasetRevision:
     return rows.unpack(row[2], REVISION, f"Dataset '{row[0]}'", row[0], row[1])
 
 
-def _read_source(row: Row) -> ObjectSource:
-    return ObjectSource(
+def _read_source(row: Row) -> EvalObjectSource:
+    return EvalObjectSource(
         hash=bytes(row[0]).hex(),
         kind=ObjectKind(row[4]),
         thread_id=row[1] or None,

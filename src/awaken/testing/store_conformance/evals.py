@@ -12,10 +12,10 @@ from awaken.contracts.evals.errors import DatasetConflict, EvalExists, UnknownEv
 from awaken.contracts.evals.eval_runs import EvalItem, EvalRecord, EvalSpec, EvalStatus, ItemStatus
 from awaken.contracts.evals.scores import Score, ScorerSpec, ScoreSource, StoredScore
 from awaken.contracts.evals.store import (
+    EvalObjectSource,
     EvalQuery,
     EvalStore,
     ObjectKind,
-    ObjectSource,
     ScoreQuery,
     SourceQuery,
     encode_eval_object,
@@ -89,7 +89,7 @@ async def bytes_under_another_hash_are_refused(store: EvalStore) -> None:
     name, body = encode_eval_object("good")
     other, _ = encode_eval_object("other")
     await refusal(InvalidRecord, store.put_eval_objects({name: body, other: b"bad"}))
-    lonely = ObjectSource(hash=other, kind=ObjectKind.CASE, thread_id="t")
+    lonely = EvalObjectSource(hash=other, kind=ObjectKind.CASE, thread_id="t")
     await refusal(InvalidRecord, store.put_eval_objects({name: body}, [lonely]))
     assert await store.load_eval_objects([name, other]) == {}
     assert await store.list_eval_sources(SourceQuery(thread_id="t")) == ()
@@ -107,9 +107,9 @@ async def objects_are_found_by_their_thread_and_user(store: EvalStore) -> None:
     objects = dict(encode_eval_object(no) for no in range(4))
     a, b, c, d = objects
     sources = [
-        ObjectSource(hash=a, kind=ObjectKind.CASE, thread_id="t1"),
-        ObjectSource(hash=b, kind=ObjectKind.RECORDING, thread_id="t1", user_id="u"),
-        ObjectSource(
+        EvalObjectSource(hash=a, kind=ObjectKind.CASE, thread_id="t1"),
+        EvalObjectSource(hash=b, kind=ObjectKind.RECORDING, thread_id="t1", user_id="u"),
+        EvalObjectSource(
             hash=c, kind=ObjectKind.RECORDING, thread_id="t2", user_id="u", tenant_id="ann"
         ),
     ]
@@ -137,7 +137,7 @@ async def deleted_objects_are_gone_with_their_sources(store: EvalStore) -> None:
     """Others stay; what is not there is not counted."""
     objects = dict(encode_eval_object(no) for no in range(3))
     a, b, c = objects
-    sources = [ObjectSource(hash=it, kind=ObjectKind.CASE, thread_id="t") for it in (a, b)]
+    sources = [EvalObjectSource(hash=it, kind=ObjectKind.CASE, thread_id="t") for it in (a, b)]
     await store.put_eval_objects(objects, sources)
     assert await store.delete_eval_objects([a, a, c, "00" * 32]) == 2
     assert set(await store.load_eval_objects([a, b, c])) == {b}
