@@ -24,14 +24,19 @@ from awaken import (
     tool,
     user,
 )
+from awaken.bootstrap.evals import find_eval_store
 from awaken.bootstrap.providers import Connections, provider_clients
 from awaken.bootstrap.registries import registry_set
+from awaken.contracts.evals.recordings import Recording
+from awaken.contracts.evals.worlds import World
 from awaken.contracts.messages.deltas import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
 from awaken.contracts.models.inference import ModelEvent, Stop, ThinkingSignature, UsageReport
 from awaken.contracts.runs.records import RunRecord
 from awaken.contracts.storage.queries import RunQuery
 from awaken.contracts.storage.store import Store
 from awaken.contracts.suspension.tickets import DecisionAction, Ticket, ToolCallResume
+from awaken.evals.recording import Recorder
+from awaken.evals.worlds import pack_world
 from awaken.extensions.handoff import HandoffPlugin
 from awaken.mailbox.mailbox import Mailbox
 from awaken.messages import Role
@@ -283,3 +288,40 @@ def play_generated(seed: int, *, has_crashes: bool = True) -> Generated:
 
     runs = asyncio.run(read())
     return Generated(seed, store, registries, done, RegistryHandle(registries), runs, crashes)
+
+
+def play_in_world(generated: Generated, recording: Recording, world: World, seed: int) -> Recording:
+    """Run a recording's input in a world, on processes that die, and record the run."""
+    chance = random.Random(f"world {seed}")
+    name, objects = pack_world(world, recording)
+
+    async def story(mailbox: Mailbox) -> None:
+        trial = trial_of[0]
+        await find_eval_store(trial._truth.store).put_eval_objects(objects)
+        request = RunRequest(
+            thread_id=THREAD,
+            agent_id="main",
+            messages=recording.input,
+            run_id_hint=recording.run.run_id,
+            world=name,
+        )
+        await mailbox.submit(request)
+
+    subject = Subject(registries=generated.registries, story=story, decide=decide)
+    crashes = tuple(chance.sample(every_point(8, 3), 2))
+    trial_of: list[_Trial] = []
+
+    async def work() -> Recording:
+        trial = _Trial(subject, crashes)
+        trial_of.append(trial)
+        store = trial._truth.store
+        store.keeps_state_history = True
+        verdict = await trial.play()
+        assert not verdict.problems, (seed, verdict.problems)
+        return await Recorder(store, generated.handle, "test").record(recording.run.run_id)
+
+    logging.disable(logging.CRITICAL)
+    try:
+        return run(SimulatedLoop(Fifo()), work, meant=Dead)
+    finally:
+        logging.disable(logging.NOTSET)

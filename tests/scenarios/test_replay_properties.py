@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import msgspec
+import pytest
 from tests.sampling import choose_size, sampled
 
 from awaken.bootstrap.replays import _make_store
 from awaken.bootstrap.run_services import build_services
 from awaken.contracts.evals.recordings import RecordedCall, Recording
-from awaken.contracts.evals.worlds import DivergenceKind
+from awaken.contracts.evals.worlds import DivergenceKind, ModelSource, World
 from awaken.contracts.suspension.tickets import DecisionAction
 from awaken.contracts.tool_results import ToolStatus
 from awaken.evals.divergences import find_divergences, strip_message
@@ -23,9 +24,9 @@ from awaken.runtime.limits import Limits
 from awaken.runtime.primitives.system import SystemClock, Uuid7Source
 from awaken.stores.memory.profiles import MemoryProfileStore
 
-from .generated_runs import LAST, SUM, TRAIL, Generated, play_generated
+from .generated_runs import LAST, SUM, TRAIL, Generated, play_generated, play_in_world
 
-pytestmark = sampled
+pytestmark = [sampled, pytest.mark.timeout(choose_size(180, 7_200))]
 
 
 def build_generated_replays(generated: Generated) -> Replays:
@@ -54,14 +55,16 @@ def test_generated_runs_verify_equal_without_executing_anything() -> None:
         replays = build_generated_replays(generated)
         for recording in await record_all(generated):
             executed = len(generated.done.calls)
-            result = await replays.replay(recording)
+            # What is replayed is the document, not what made it.
+            document = decode_recording(encode_recording(recording))
+            assert document == recording
+            result = await replays.replay(document)
             assert result.divergences == (), (generated.seed, result.divergences)
             assert result.is_same
             assert recording.incomplete == ()
             assert len(generated.done.calls) == executed, generated.seed
             digests = [it.digest for it in recording.steps]
             assert [it.digest for it in result.replayed.steps] == digests
-            assert decode_recording(encode_recording(recording)) == recording
             note_kinds(seen, recording, generated)
 
     for seed in range(choose_size(80, 2_000)):
@@ -202,3 +205,23 @@ def expect_state(recording: Recording, at: ForkAt, kept: Any) -> dict[str, Any]:
         elif call.tool == "tally":
             values[SUM.name] += call.arguments["n"]
     return values
+
+
+def test_a_run_in_a_world_is_taken_over_by_another_process() -> None:
+    """A world keeps no position: whoever goes on with the run finds the same answers."""
+    taken_over = 0
+    for seed in range(30_000, 30_000 + choose_size(12, 200)):
+        generated = play_generated(seed, has_crashes=False)
+        recordings = asyncio.run(record_all(generated))
+        recording = next(it for it in recordings if it.run.agent_id == "main" and not it.history)
+        if any(call.decisions for step in recording.steps for call in step.calls):
+            # Decisions are the driver's part; a world alone has none.
+            continue
+        executed = len(generated.done.calls)
+        world = World(models=ModelSource.RECORDED, keep_going=True)
+        again = play_in_world(generated, recording, world, seed)
+        assert len(generated.done.calls) == executed, seed
+        found = find_divergences(recording, again)
+        assert [it for it in found if it.path != "/state/__context_compaction"] == [], (seed, found)
+        taken_over += 1
+    assert taken_over

@@ -45,7 +45,9 @@ def make_runtime(url: str, log: str) -> AgentRuntime:
     agent = Agent(id="agent", model=LoggedModel(log), instructions="Answer.")
     runtime = AgentRuntime([agent], store=url, mailbox=config)
     limits = EvalLimits(lease_ms=900)
-    runtime.__dict__["evals"] = build_eval_runner(runtime._parts, None, limits)
+    parts = runtime._parts
+    made = build_eval_runner(parts.control, parts.node.worker_id, None, limits)
+    runtime.__dict__["evals"] = made
     return runtime
 
 

@@ -300,13 +300,10 @@ class AgentRuntime(ControlCalls, ScriptCalls, ThreadCalls, RunQueries, LastingPa
         # Imported on demand: a program that serves nothing needs no web server.
         serving = importlib.import_module("awaken.bootstrap.server_app")
         scheduling = serving.SchedulingAccess(find=lambda: self._scheduling, judges=self._judges)
+        evals = lambda: self.evals  # noqa: E731 - they are loaded when they are first used
+        services, ensure_open = self._services, self._ensure_open
         app: ServerApp = serving.server_app(
-            self._services,
-            self._ensure_open,
-            config,
-            scheduling,
-            lambda: self.evals,
-            self.managed,
+            services, ensure_open, config, scheduling, evals, self.managed
         )
         self._servers.append(app)
         return app

@@ -4,20 +4,22 @@ import os
 from typing import TYPE_CHECKING, cast
 
 from awaken.contracts.evals.errors import InvalidEval
-from awaken.contracts.evals.store import EvalStore
+from awaken.contracts.evals.eval_runs import EvalRecord, EvalStatus
+from awaken.contracts.evals.store import EvalQuery, EvalStore
+from awaken.contracts.evals.verdicts import GateStatus
 from awaken.contracts.storage.store import Store
 from awaken.evals.pins import PinnedConfig
 from awaken.evals.preparing import EvalLimits, EvalParts
 from awaken.evals.runner import EvalRunner
 from awaken.managed.parts import Author
+from awaken.services.control import RunControl
 
 from .replays import build_recorder
 
 if TYPE_CHECKING:
     from awaken.managed.configuration import ManagedConfig
 
-    from .composition import RuntimeParts
-
+PAGE = 500
 MODULES = "AWAKEN_EVAL_MODULES"
 """The variable that names the modules whose functions may score, separated by commas."""
 
@@ -35,7 +37,8 @@ def find_eval_store(store: Store) -> EvalStore:
 
 
 def build_eval_runner(
-    parts: "RuntimeParts",
+    control: RunControl,
+    worker_id: str,
     managed: "ManagedConfig | None" = None,
     limits: EvalLimits | None = None,
     modules: tuple[str, ...] | None = None,
@@ -47,19 +50,37 @@ def build_eval_runner(
     """
     if modules is None:
         modules = tuple(it.strip() for it in os.environ.get(MODULES, "").split(",") if it.strip())
+    engine = control.engine
     return EvalRunner(
         EvalParts(
-            control=parts.control,
-            evals=find_eval_store(parts.node.store),
-            recorder=build_recorder(parts.engine),
-            clock=parts.clock,
-            ids=parts.ids,
+            control=control,
+            evals=find_eval_store(engine.store),
+            recorder=build_recorder(engine),
+            clock=engine.services.clock,
+            ids=engine.services.ids,
             snapshots=None if managed is None else ManagedSnapshots(managed),
             modules=modules,
-            worker_id=parts.node.worker_id,
+            worker_id=worker_id,
             limits=limits or EvalLimits(),
         )
     )
+
+
+async def list_passed_evals(store: Store, manifest_hash: str) -> list[EvalRecord]:
+    """Return the evals whose gates passed for a manifest."""
+    evals, found, before = find_eval_store(store), list[EvalRecord](), None
+    while True:
+        query = EvalQuery(status=EvalStatus.DONE, before_no=before, limit=PAGE)
+        page = await evals.list_evals(query)
+        found += [
+            it
+            for _, it in page
+            if it.manifest_hash == manifest_hash
+            and (it.summary.get("gate") or {}).get("status") == GateStatus.PASSED
+        ]
+        if len(page) < PAGE:
+            return found
+        before = page[-1][0]
 
 
 class ManagedSnapshots:

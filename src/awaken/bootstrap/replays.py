@@ -48,7 +48,7 @@ def build_recordings_of(store: Store, engine: RunEngine) -> Recordings:
 
 def build_run_replays(engine: RunEngine) -> RunReplays:
     """Return what records, replays and compares the runs of an engine."""
-    return RunReplays(build_recordings(engine), build_replays(engine))
+    return RunReplays(engine, build_recordings(engine), build_replays(engine))
 
 
 def build_worlds(store: Store) -> StoredWorlds:

@@ -17,6 +17,7 @@ from .arguments import check_optional_text, check_text, convert_argument
 
 if TYPE_CHECKING:
     from awaken.contracts.memory.access import FactAccess, KnowledgeAccess
+    from awaken.evals.run_replays import RunReplays
     from awaken.evals.runner import EvalRunner
     from awaken.managed.configuration import ManagedConfig
     from awaken.runtime.engine import RunEngine
@@ -161,11 +162,19 @@ class LastingParts:
         return made
 
     @cached_property
+    def replays(self) -> "RunReplays":
+        """Recordings, replays, forks and comparisons of stored runs; few programs need them."""
+        from .replays import build_run_replays  # noqa: PLC0415
+
+        return build_run_replays(self._parts.engine)
+
+    @cached_property
     def evals(self) -> "EvalRunner":
         """Evals of this runtime's agents: made, driven, cancelled; few programs have some."""
         from .evals import build_eval_runner  # noqa: PLC0415
 
-        return build_eval_runner(self._parts, self.managed)
+        parts = self._parts
+        return build_eval_runner(parts.control, parts.node.worker_id, self.managed)
 
     async def _sweep_evals(self) -> None:
         """Take over evals whose driver died; loads nothing if the store has no open eval."""

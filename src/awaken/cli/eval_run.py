@@ -19,6 +19,7 @@ from awaken.evals.reports import ExitCode, choose_exit, read_result, to_json, to
 from awaken.scoring.gates import parse_gate
 
 from .apps import FORMS, load_app
+from .command_line import new_app
 from .output import print_stdout
 from .reports import print_error
 from .spinner import show_spinner
@@ -37,6 +38,10 @@ def report_bad_input(*, is_json: bool) -> Iterator[None]:
         raise typer.Exit(ExitCode.BAD_INPUT) from error
 
 
+commands = new_app()
+
+
+@commands.command("run")
 def run_eval(  # noqa: PLR0913 - one parameter for each option
     folder: Annotated[
         Path, typer.Argument(metavar="DIR", help="A dataset: dataset.yaml and cases, or fixtures.")

@@ -97,7 +97,7 @@ async def _replay(
         if recording is None:
             recording = await record_run(runtime, run, store_url, ())
         replays = build_run_replays(runtime.view("operator").engine)
-        return await replays.replay_recording(recording, spec)
+        return await replays.replay(recording, spec)
 
 
 def _read_variant(

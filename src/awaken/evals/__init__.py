@@ -33,9 +33,7 @@ if TYPE_CHECKING:
         ToolStub,
         Variant,
     )
-
-    from . import scorers
-    from .evaluating import Dataset, EvalResult, compare, evaluate
+    from awaken.evals.evaluating import Dataset, EvalResult, compare, evaluate, scorers
 
 _CONTRACTS = "awaken.contracts.evals."
 _HOMES = {
@@ -69,6 +67,7 @@ _HOMES = {
     "VariantFigures": f"{_CONTRACTS}verdicts",
     "compare": "awaken.evals.evaluating",
     "evaluate": "awaken.evals.evaluating",
+    "scorers": "awaken.evals.evaluating",
 }
 
 __all__ = [

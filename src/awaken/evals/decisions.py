@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from awaken.contracts.evals.recordings import RecordedDecision, RecordedStep, Recording
+from awaken.contracts.evals.recordings import RecordedDecision, RecordedStep
 from awaken.contracts.evals.replays import ReplaySpec
 from awaken.contracts.evals.worlds import OnQuestion, PlannedDecision
 from awaken.contracts.messages.message import Message
@@ -23,7 +23,6 @@ class NextInput(msgspec.Struct, frozen=True):
 
 
 def choose_input(
-    recording: Recording,
     spec: ReplaySpec,
     tickets: Iterable[Ticket],
     step: RecordedStep | None,
@@ -53,8 +52,7 @@ def choose_input(
         return NextInput(tuple(chosen.items()))
     if after is not None and after.inputs:
         return NextInput((), after.inputs, after.resumed_as)
-    is_recorded_wait = recording.run.waits_for is not None and after is None
-    if is_recorded_wait or spec.on_question is OnQuestion.STOP or not waiting:
+    if spec.on_question is OnQuestion.STOP or not waiting:
         return None
     action = DecisionAction.RESUME
     if spec.on_question is OnQuestion.DENY:

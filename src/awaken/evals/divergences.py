@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from awaken.contracts.evals.errors import RecordingEnded
 from awaken.contracts.evals.recordings import (
     RecordedCall,
     RecordedDecision,
@@ -18,8 +19,6 @@ from awaken.contracts.messages.message import Message
 from awaken.contracts.plugins.loop_state import REQUEST_OPTIONS
 from awaken.contracts.state.context_state import CONTEXT_STATE
 from awaken.contracts.state.keys import StoredValue
-
-from .recorded_model import RecordingEnded
 
 DIVERGENCES_MAX = 1000
 _HALF = 16
@@ -70,6 +69,11 @@ def _compare_steps(
         yield from _explain(n, DivergenceKind.ANSWER, "/answer", *answers)
     for place, (first, second) in enumerate(zip_longest(one.calls, two.calls)):
         yield from _compare_calls(n, f"/calls/{place}", first, second, has_log=has_log)
+    for place, (left_run, right_run) in enumerate(zip(one.children, two.children, strict=False)):
+        # Children are there if they were replayed; recorded ones are one result each.
+        for it in _compare_runs(left_run, right_run, 1):
+            path = f"/children/{place}/steps/{it.step}{it.path}"
+            yield msgspec.structs.replace(it, step=n, path=path)
     if has_state:
         yield from _compare_state(n, one.state, two.state)
 

@@ -15,6 +15,7 @@ from awaken.contracts.evals.verdicts import EvalComparison, GateResult
 from awaken.contracts.evals.worlds import ToolPolicy, Variant
 from awaken.runtime.resolution.resolver import DEFAULT_AGENT
 
+from . import scorers as scorers
 from .driving import list_items
 from .results import (
     ComparedEval,

@@ -14,6 +14,7 @@ from awaken.contracts.clock import Clock, IdSource
 from awaken.contracts.errors import CursorExpired, InvalidInput, StateError, UnknownThread
 from awaken.contracts.evals.errors import CannotReplay
 from awaken.contracts.events import (
+    AgentEvent,
     InferenceComplete,
     LoggedEvent,
     RunStart,
@@ -33,6 +34,7 @@ from awaken.contracts.storage.store import Checkout, Commit, Store, ToolRecord
 from awaken.contracts.suspension.tickets import ToolCallOutcome
 from awaken.contracts.tenancy import namespace_in, namespace_of
 from awaken.runtime.admission.forks import select_state
+from awaken.runtime.engine import RunEngine
 from awaken.runtime.suspension.dispatch_plan import continuation
 from awaken.services.tenant_ids import hide_namespace
 from awaken.services.view import TenantView
@@ -144,24 +146,36 @@ async def fork_at(
     return ForkedRunMade(thread=thread, run=run, is_state_exact=is_exact)
 
 
-async def fork_here(
-    view: TenantView, run_id: str, at: ForkAt, *, allow_effects: bool = False
+async def fork_and_start(
+    engine: RunEngine, record: RunRecord, at: ForkAt, *, allow_effects: bool = False
 ) -> ForkedRunMade:
-    """Fork a tenant's run at a point, and let the fork go on in this process.
+    """Fork a stored run at a point, and let the fork go on in this process.
 
     Raises:
-        UnknownRun: There is none, or it belongs to another tenant.
         UnknownThread: The run's thread was deleted.
         InvalidInput: The run has no such point.
         CannotReplay: Its log was purged, or it is a workflow's.
         AwakenError: The fork was made, and cannot begin here.
     """
-    record, engine = await view.stored_run(run_id), view.engine
     services = engine.services
     made = await fork_at(
         engine.store, services.clock, services.ids, record, at, allow_effects=allow_effects
     )
     await engine.start(continuation(made.run))
+    return made
+
+
+async def fork_here(
+    view: TenantView, run_id: str, at: ForkAt, *, allow_effects: bool = False
+) -> ForkedRunMade:
+    """Fork a tenant's run at a point; see `fork_and_start`.
+
+    Raises:
+        UnknownRun: There is none, or it belongs to another tenant.
+        AwakenError: It cannot be forked, or the fork cannot begin here.
+    """
+    record = await view.stored_run(run_id)
+    made = await fork_and_start(view.engine, record, at, allow_effects=allow_effects)
     namespace = "" if view.tenant_id is None else namespace_of(view.tenant_id)
     return msgspec.structs.replace(
         made,
@@ -220,11 +234,10 @@ def _find_point(
                 break
         elif isinstance(event, InferenceComplete):
             usage = usage.plus(event.usage)
-        is_result = isinstance(event, ToolCallDone | ToolCallResumed)
-        if is_found and is_result and not _is_suspended(event):
+        call_id = _find_settled(event)
+        if is_found and call_id is not None:
             if len(done) == at.results:
                 break
-            call_id = event.id if isinstance(event, ToolCallDone) else event.target_id
             done.append((logged.seq, call_id))
         seq = logged.seq
     kept = _count_kept(record, messages, at, {call_id for _, call_id in done})
@@ -237,8 +250,13 @@ def _find_point(
     return _Point(seq, kept, usage, done)
 
 
-def _is_suspended(event: Any) -> bool:
-    return isinstance(event, ToolCallDone) and event.outcome is ToolCallOutcome.SUSPENDED
+def _find_settled(event: AgentEvent) -> str | None:
+    """Return the call that has its result by an event, or None."""
+    if isinstance(event, ToolCallResumed):
+        return event.target_id
+    if isinstance(event, ToolCallDone) and event.outcome is not ToolCallOutcome.SUSPENDED:
+        return event.id
+    return None
 
 
 def _count_kept(

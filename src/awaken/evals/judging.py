@@ -17,7 +17,7 @@ from awaken.contracts.identity import RunOrigin
 from awaken.contracts.lifecycle import Failed, Stopped
 from awaken.contracts.messages.message import Message, Role, user
 from awaken.contracts.models.budgets import Budget, BudgetExceeded
-from awaken.contracts.models.errors import ModelError
+from awaken.contracts.models.errors import ProviderFailed
 from awaken.contracts.models.inference import InferenceOverride
 from awaken.contracts.models.model_specs import NANOS
 from awaken.contracts.runs.records import RunKind, RunRequest, RunResult
@@ -29,12 +29,6 @@ JUDGE_AGENT = "eval-judge"
 PERSON_AGENT = "eval-person"
 """The agent of a simulated person's run."""
 _TRANSCRIPT_CHARS = 40_000
-
-
-class AskFailed(ModelError):
-    """A judge or a simulated person did not answer."""
-
-    code = "judge_failed"
 
 
 class CallPurse(msgspec.Struct, frozen=True, kw_only=True):
@@ -125,7 +119,7 @@ def build_asked_agent(agent_id: str, model_id: str, system: str) -> AgentSpec:
 def _read_reply(result: RunResult, model_id: str) -> ModelReply:
     match result.termination:
         case Failed(message=message):
-            raise AskFailed(message)
+            raise ProviderFailed(message)
         case Stopped(reason=reason) if reason.code == BudgetExceeded.code:
             raise BudgetExceeded(detail=reason.detail or "the eval's budget")
     usage = result.usage

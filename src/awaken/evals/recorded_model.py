@@ -6,6 +6,7 @@ from typing import Protocol
 
 import msgspec
 
+from awaken.contracts.evals.errors import RecordedFailure, RecordingEnded, ReplayDiverged
 from awaken.contracts.evals.recordings import RecordedStep, Recording
 from awaken.contracts.evals.worlds import ScriptedTurn
 from awaken.contracts.lifecycle import Cancelled, Failed
@@ -31,29 +32,6 @@ DEFAULT_USAGE = TokenUsage(prompt_tokens=10, completion_tokens=20, total_tokens=
 """What a scripted answer reports unless it says otherwise."""
 
 
-class ReplayDiverged(ModelError):
-    """A replayed run asks something that its recording has no answer for."""
-
-    code = "diverged"
-    template = "The run diverged from its recording at step {step} ({kind}): {message}."
-    step: int
-    kind: str
-
-
-class RecordingEnded(ModelError):
-    """The recorded run had not gone further when it was recorded."""
-
-    code = "recording_ended"
-    template = "The recording ends before the answer of step {step}; {message}."
-    step: int
-
-
-class RecordedFailure(ModelError):
-    """The failure with which the recorded run ended."""
-
-    code = "model_error"
-
-
 class AskedRun(Protocol):
     """The run whose model is asked, as far as an answer depends on it."""
 
@@ -68,6 +46,10 @@ class AskedRun(Protocol):
         Raises:
             ReplayDiverged: The request is not the recorded one.
         """
+        ...
+
+    def find_summary(self, request: InferenceRequest) -> str | None:
+        """Return the recorded summary, if a summary of the history is asked for; blank: none."""
         ...
 
     def cancel(self, cause: str) -> None:
@@ -97,6 +79,10 @@ class RecordedModel:
             RecordedFailure: The recorded run failed here.
         """
         number = self._run.step
+        if (summary := self._run.find_summary(request)) is not None:
+            yield TextDelta(delta=summary)
+            yield Stop(reason=StopReason.END_TURN)
+            return
         self._run.begin_step(number, request)
         if self._after is not None and number >= self._until:
             async for event in self._after.stream(request):

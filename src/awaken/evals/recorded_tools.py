@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from awaken.authoring.delegates import AgentTool
 from awaken.contracts.evals.recordings import RecordedCall, Recording
 from awaken.contracts.evals.worlds import CallMatch, OnMiss, ToolPolicy, ToolSource, ToolStub
 from awaken.contracts.messages.message import ToolCall
@@ -109,8 +110,14 @@ class RecordedTool:
         if is_live and self._tool is not None:
             return await self._tool.execute(arguments, context)
         answer = run.find_answer(context)
+        is_recorded = isinstance(answer, RecordedCall)
+        if policy.delegates == "replay" and is_recorded and self._tool and self._asks_agent():
+            # The child is in the same world: its models and tools answer from its own recording.
+            return await self._tool.execute(arguments, context)
         if isinstance(answer, RecordedCall):
-            return await self._play(answer, context)
+            if (played := await self._play(answer, context)) is not None:
+                return played
+            answer = Missing(answer)
         if isinstance(answer, Stubbed):
             return _play_stub(self._descriptor.id, answer.stub)
         return await self._answer_miss(arguments, context, answer)
@@ -130,14 +137,20 @@ class RecordedTool:
         call = ToolCall(id=context.call_id, name=context.tool_name, arguments=arguments)
         return run.diverge(call, missing.nearest)
 
+    def _asks_agent(self) -> bool:
+        return isinstance(self._tool, AgentTool) or hasattr(self, "delegates_to")
+
     def _can_execute(self, *, is_miss: bool) -> bool:
         return self._run.may_execute(self._descriptor, is_miss=is_miss)
 
-    async def _play(self, call: RecordedCall, context: ToolContext) -> ToolOutput:
+    async def _play(self, call: RecordedCall, context: ToolContext) -> ToolOutput | None:
+        """Answer from a recorded call; None if that call was still waiting for its decision."""
         own = [it.question for it in call.decisions if not it.question.asked_by]
         decided = [it for it in self._run.list_questions(context.call_id) if not it[0]]
         if len(decided) < len(own):
             return ToolOutput(result=ToolResult.from_ticket(call.tool, own[len(decided)]))
+        if call.result.status is ToolStatus.PENDING:
+            return None
         if is_cut_off(call.result):
             await self._run.wait_for_cancel()
         return self._run.build_output(call, self._tool)

@@ -6,6 +6,8 @@ durable when it was made; the store is read again if the thread moved meanwhile.
 
 from collections.abc import Sequence
 
+import msgspec
+
 from awaken.contracts.errors import AwakenError, CursorExpired, UnknownRun
 from awaken.contracts.evals.errors import CannotRecord
 from awaken.contracts.evals.recordings import (
@@ -76,11 +78,12 @@ class Recorder:
         begin, end, last = find_places(record, checkout.messages)
         states = await self._fold_states(record, incomplete)
         children = {} if depth >= DEPTH_MAX else await self._list_children(record, depth)
+        journal = await self._store.list_tool_records(record.run_id)
         run = LoggedRun(
             record=record,
             events=events,
             messages=checkout.messages[end:last],
-            tool_records=await self._store.list_tool_records(record.run_id),
+            tool_records=journal,
             tickets=await self._store.list_run_tickets(record.thread_id, record.run_id),
             states=states,
             children=children,
@@ -93,6 +96,7 @@ class Recorder:
             input=tuple(checkout.messages[begin:end]),
             state=RecordedState(thread=start.thread, run=start.run),
             steps=build_steps(run),
+            journal=tuple(map(msgspec.to_builtins, journal)) if record.is_workflow else (),
             incomplete=tuple(incomplete),
         )
 
@@ -207,6 +211,7 @@ def _describe_run(record: RunRecord, options: RequestOptions) -> RecordedRun:
         thread_id=record.thread_id,
         agent_id=record.agent_id,
         active_agent_id=record.active_agent_id,
+        parent_call_id=record.parent_tool_call_id,
         kind=record.kind,
         is_workflow=record.is_workflow,
         termination=None if is_waiting else record.termination,

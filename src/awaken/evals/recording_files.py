@@ -5,7 +5,8 @@ import msgspec
 from awaken.contracts.evals.errors import CannotRecord, CannotReplay
 from awaken.contracts.evals.recordings import BYTES_MAX, FORMAT, Recording
 
-_encode = msgspec.json.Encoder(order="deterministic").encode
+# The keys of objects keep their order: a model reads a result in the order in which it was made.
+_encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Recording).decode
 
 

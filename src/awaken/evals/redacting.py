@@ -93,7 +93,7 @@ class _Redaction:
         self.found: set[str] = set()
 
     def redact_document(self, document: dict[str, Any]) -> None:
-        for name in ("history", "input"):
+        for name in ("history", "input", "journal"):
             self._redact_items(document.get(name))
         for scope in document.get("state", {}).values():
             self._redact_items(scope)

@@ -54,7 +54,7 @@ class SeededIds:
 class RecordedSummaries(Compactor):
     """Gives the summaries of the recorded run, each at the step at which that run took it."""
 
-    __slots__ = ("_find_marks", "_recorded", "_taken")
+    __slots__ = ("_find_marks", "_recorded", "_taken", "_thread_id")
 
     def __init__(
         self,
@@ -63,7 +63,8 @@ class RecordedSummaries(Compactor):
     ) -> None:
         """`find_place` gives the step, and for a place the message's id and the latest mark."""
         super().__init__()
-        self._recorded = _list_marks(recording)
+        self._recorded = list_marks(recording)
+        self._thread_id = recording.run.thread_id
         self._find_marks = find_place
         self._taken: set[int] = set()
 
@@ -73,6 +74,8 @@ class RecordedSummaries(Compactor):
 
     def take(self, thread_id: str) -> Summary | None:
         """Return the summary that the recorded run took at this step."""
+        if thread_id != self._thread_id:
+            return None
         step, _, _ = self._find_marks(0)
         mark = self._recorded.get(step)
         if mark is None or step in self._taken:
@@ -104,7 +107,7 @@ class _NoClient:
         raise NotImplementedError
 
 
-def _list_marks(recording: Recording) -> dict[int, CompactionMark]:
+def list_marks(recording: Recording) -> dict[int, CompactionMark]:
     """Return the summaries that the run took, by the step that was first to use them."""
     known = _read_marks(recording.state.thread.get(CONTEXT_STATE.name))
     found: dict[int, CompactionMark] = {}

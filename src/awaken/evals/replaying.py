@@ -37,6 +37,7 @@ from .divergences import find_divergences
 from .recording import Recorder
 from .replay_parts import OverlaidProfiles, RecordedSummaries, ReplayClock, SeededIds
 from .variants import change_agents
+from .workflow_replays import verify_workflow
 from .worlds import OneWorld
 
 ACTIVATIONS_MAX = 10_000
@@ -69,6 +70,8 @@ class Replays:
         """
         spec = spec or ReplaySpec()
         _check(recording, spec)
+        if recording.run.is_workflow:
+            return await verify_workflow(self._host.registry, recording)
         replayed = await self._run(recording, spec)
         from_step = spec.from_step
         found = find_divergences(recording, replayed, from_step)
@@ -171,8 +174,8 @@ def _check(recording: Recording, spec: ReplaySpec) -> None:
         problem = "a verification changes nothing; use the mode what_if"
     elif spec.from_step < 1 or spec.from_step > len(recording.steps) + 1:
         problem = f"it has {len(recording.steps)} steps, and cannot begin with {spec.from_step}"
-    elif recording.run.is_workflow:
-        problem = "it is of a workflow, whose journal is verified by re-entering it"
+    elif recording.run.is_workflow and spec.mode is not ReplayMode.VERIFY:
+        problem = "it is of a workflow, which can only be verified"
     if problem:
         raise CannotReplay(run_id=run_id, problem=problem)
 
@@ -223,7 +226,7 @@ async def _drive(
     for _ in range(ACTIVATIONS_MAX):
         if not result.is_waiting:
             break
-        wanted = choose_input(recording, spec, result.tickets, steps.get(result.steps), steps)
+        wanted = choose_input(spec, result.tickets, steps.get(result.steps), steps)
         if wanted is None:
             ended = recording.run.termination
             if isinstance(ended, Cancelled):

@@ -16,7 +16,7 @@ import msgspec
 from awaken.authoring.frontend import FrontEndTool
 from awaken.contracts.config.publications import hash_object
 from awaken.contracts.errors import StateError
-from awaken.contracts.evals.errors import CannotReplay
+from awaken.contracts.evals.errors import CannotReplay, ReplayDiverged
 from awaken.contracts.evals.recordings import RecordedCall, RecordedStep, Recording
 from awaken.contracts.evals.worlds import (
     ModelSource,
@@ -29,6 +29,7 @@ from awaken.contracts.lifecycle import Cancelled, Failed
 from awaken.contracts.messages.message import Role, ToolCall
 from awaken.contracts.models.inference import InferenceRequest, ModelClient
 from awaken.contracts.plugins.loop_state import PENDING_MESSAGES
+from awaken.contracts.state.context_state import CompactionConfig
 from awaken.contracts.suspension.tickets import Question
 from awaken.contracts.tool_results import ToolResult
 from awaken.contracts.tools.context import ToolContext
@@ -40,9 +41,10 @@ from awaken.runtime.resolution.snapshots import RegistrySnapshot
 from awaken.runtime.run import Run
 from awaken.runtime.tools.recall import rebuild_command
 
-from .recorded_model import RecordedModel, ReplayDiverged, ScriptedAnswers
+from .recorded_model import RecordedModel, ScriptedAnswers
 from .recorded_tools import CallAnswer, CallPlan, Missing, RecordedTool
 from .recording_files import decode_recording, encode_recording
+from .replay_parts import list_marks
 from .simulated_tools import simulate_call
 from .variants import change_agents
 
@@ -52,7 +54,7 @@ OnStep = Callable[[RecordedStep], None]
 Change = Callable[[RegistrySet], RegistrySet]
 
 
-class ObjectSource(Protocol):
+class WorldObjects(Protocol):
     """Reads worlds and recordings by their hashes; an eval store is one."""
 
     async def load_eval_objects(self, hashes: Sequence[str]) -> Mapping[str, bytes]:
@@ -75,7 +77,7 @@ def pack_world(world: World, recording: Recording | None) -> tuple[str, dict[str
 class StoredWorlds:
     """Opens the worlds of an eval store."""
 
-    def __init__(self, objects: ObjectSource) -> None:
+    def __init__(self, objects: WorldObjects) -> None:
         self._objects = objects
 
     async def open(self, world: str, pinned: RegistrySnapshot) -> "RunWorld":
@@ -84,13 +86,15 @@ class StoredWorlds:
         Raises:
             CannotReplay: There is no such world, or its recording is gone or damaged.
         """
+        name, *below = world.split("/")
         try:
-            opened = _decode_world(await self._load(world, "world"))
+            opened = _decode_world(await self._load(name, "world"))
         except msgspec.MsgspecError as error:
             raise CannotReplay(run_id="?", problem=f"its world is damaged: {error}") from error
         recording = None
         if opened.recording is not None:
             recording = decode_recording(await self._load(opened.recording, "recording"))
+        recording = find_child(recording, below)
         change = None
         if opened.agent is not None or opened.variant is not None:
             change = partial(change_agents, world=opened, recording=recording)
@@ -119,13 +123,32 @@ class OneWorld:
         self._on_step = on_step
         self._change = change
         self.current: RunWorld | None = None
-        """The world of the latest activation."""
+        """The world of the latest activation of the run itself, not of runs below it."""
 
     async def open(self, world: str, pinned: RegistrySnapshot) -> "RunWorld":
         """Return the world for one activation of the run."""
-        made = RunWorld(self.world, self.recording, pinned, self._on_step, self._change)
-        self.current = made
+        _, *below = world.split("/")
+        recording = find_child(self.recording, below)
+        made = RunWorld(self.world, recording, pinned, self._on_step, self._change)
+        if not below:
+            self.current = made
         return made
+
+
+def find_child(recording: Recording | None, below: Sequence[str]) -> Recording | None:
+    """Return the recording of a run below the recorded one, by the calls that lead to it.
+
+    A child that the recorded run did not have has an empty recording: it has no answers.
+    """
+    for part in below:
+        if recording is None:
+            return None
+        call_id = part.replace("%2F", "/")
+        children = (it for step in recording.steps for it in step.children)
+        found = next((it for it in children if it.run.parent_call_id == call_id), None)
+        empty = msgspec.structs.replace(recording, steps=(), history=(), input=())
+        recording = found or empty
+    return recording
 
 
 class RunWorld:
@@ -205,6 +228,18 @@ class RunWorld:
         if not any(call.decisions for call in recorded.calls):
             # Otherwise the run waits first, and takes it in when it goes on.
             self._deliver_inputs(step + 1)
+
+    def find_summary(self, request: InferenceRequest) -> str | None:
+        """Return the next recorded summary, if a summary of the history is asked for.
+
+        A blank one is not used: the recorded run had none any more.
+        """
+        config = self.run.agent.spec.config(CompactionConfig.section, CompactionConfig)
+        is_summary = request.system == (config.system_prompt,) and len(request.messages) == 1
+        if not is_summary or request.tools or self.recording is None:
+            return None
+        marks = list_marks(self.recording)
+        return next((it.summary for step, it in marks.items() if step >= self.step), "")
 
     def _is_plain(self) -> bool:
         """Whether clients get requests as they were digested: their models add no options."""

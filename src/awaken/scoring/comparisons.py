@@ -26,6 +26,7 @@ from .statistics.power import (
     LOOKS,
     bound_look,
     find_look,
+    measure_step,
     needed_cases,
     needed_error,
     needed_repeats,
@@ -191,7 +192,9 @@ def _measure(
         ),
         p_value=flip_signs(differences, weights, rng, resamples=plan.resamples),
         mcnemar_p=_test_pairs(pairs),
-        smallest_effect=smallest_effect(error, len(paired), alpha),
+        smallest_effect=smallest_effect(
+            error, len(paired), measure_step(differences, weights), alpha
+        ),
         needed_cases=None if target is None else needed_cases(error, len(paired), target),
         needed_repeats=None if target is None else _count_repeats(pairs, error, target),
     )

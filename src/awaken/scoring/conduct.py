@@ -166,9 +166,15 @@ def _list_holds(recording: Recording) -> Iterator[str]:
         for call in step.calls:
             if call.result.metadata.get("code") == _GUARDRAIL:
                 yield call.result.message or ""
-            elif _BLOCKED_BY in str(call.result.data)[:1_000]:
-                yield str(call.result.data)[:1_000]
+            elif (mark := _read_mark(call.result.data)) is not None:
+                yield mark
     yield from (it.text for it in messages if it.text.startswith(_BLOCKED_BY))
+
+
+def _read_mark(data: Any) -> str | None:
+    """The mark of a guardrail that stands in the place of a result."""
+    text = data.get("blocked") if isinstance(data, dict) else data
+    return text if isinstance(text, str) and text.startswith(_BLOCKED_BY) else None
 
 
 def _build_ended(options: EndedOptions, setup: ScorerSetup) -> Check:

@@ -24,6 +24,7 @@ from .cost import count_tokens
 from .statistics.quantiles import percentile
 from .statistics.rates import (
     count_effective,
+    estimate_mean,
     estimate_wilson,
     pass_at_k,
     pass_hat_k,
@@ -171,6 +172,7 @@ def summarize_scorer(
     return msgspec.structs.replace(
         figures,
         mean=weigh_mean([it.mean for it in scored], weights),
+        mean_interval=estimate_mean([it.mean for it in scored], weights),
         rate=rate,
         interval=interval,
         passes=_list_passes(scored),

@@ -9,7 +9,10 @@ from awaken.contracts.evals.scores import JudgeUse, ModelAsk, Outcome
 from awaken.contracts.record import Record, StrictRecord
 
 REASON_CHARS = 500
+WORD_CHARS = 100
+"""The longest kind or label."""
 EVIDENCE_ITEMS = 20
+EVIDENCE_BYTES = 16_384
 
 
 class Marks(Record, frozen=True, kw_only=True):
@@ -66,6 +69,21 @@ def grade(is_passed: bool, kind: str, reason: str, evidence: Any = None) -> Mark
 def fail(kind: str, reason: str, evidence: Any = None) -> Marks:
     """A failure with its kind, reason and evidence."""
     return Marks(value=0.0, kind=kind, reason=reason[:REASON_CHARS], evidence=evidence)
+
+
+def bound_evidence(evidence: Any) -> Any:
+    """The evidence as it is stored: JSON of a bounded size; larger ones are left out.
+
+    Raises:
+        CannotScore: It is no JSON.
+    """
+    if evidence is None:
+        return None
+    try:
+        data = msgspec.json.encode(evidence)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise CannotScore("the evidence of the scorer is no JSON") from error
+    return evidence if len(data) <= EVIDENCE_BYTES else None
 
 
 def quote(values: Sequence[str]) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from awaken.contracts.evals.scores import Outcome, Score
 from awaken.contracts.record import StrictRecord
 
-from .marks import REASON_CHARS, CannotScore, Check, Marks, ScorerKind, ScorerSetup
+from .marks import REASON_CHARS, WORD_CHARS, CannotScore, Check, Marks, ScorerKind, ScorerSetup
 
 _KNOWN = {"value", "reason", "label", "kind", "evidence"}
 
@@ -27,15 +27,15 @@ def _build_python(options: PythonOptions, setup: ScorerSetup) -> Check:
     function = load_function(options.function, setup.modules)
     is_async = inspect.iscoroutinefunction(function)
 
+    async def call(outcome: Outcome) -> Any:
+        async with asyncio.timeout(setup.seconds):
+            return await function(outcome, **options.options)
+
     def check(outcome: Outcome) -> Marks:
         if is_async:
             # A loop of its own: a coroutine that blocks must not stall the caller's loop.
-            answer = asyncio.run(
-                asyncio.wait_for(function(outcome, **options.options), setup.seconds)
-            )
-        else:
-            answer = function(outcome, **options.options)
-        return read_marks(answer)
+            return read_marks(asyncio.run(call(outcome)))
+        return read_marks(function(outcome, **options.options))
 
     return check
 
@@ -76,9 +76,9 @@ def read_marks(answer: Any) -> Marks:
             raise CannotScore(answer.error or "the function gave no value")
         return Marks(
             value=read_value(answer.value),
-            kind=answer.kind,
+            kind=answer.kind[:WORD_CHARS],
             reason=answer.reason[:REASON_CHARS],
-            label=answer.label,
+            label=answer.label[:WORD_CHARS],
             evidence=answer.evidence,
         )
     if isinstance(answer, Mapping):
@@ -87,9 +87,9 @@ def read_marks(answer: Any) -> Marks:
             raise CannotScore(message)
         return Marks(
             value=read_value(answer.get("value")),
-            kind=str(answer.get("kind", "")),
+            kind=str(answer.get("kind", ""))[:WORD_CHARS],
             reason=str(answer.get("reason", ""))[:REASON_CHARS],
-            label=str(answer.get("label", "")),
+            label=str(answer.get("label", ""))[:WORD_CHARS],
             evidence=answer.get("evidence"),
         )
     return Marks(value=read_value(answer))

@@ -16,7 +16,15 @@ from awaken.contracts.evals.scores import ModelAsk, Outcome, Score, Scorer, Scor
 from awaken.redaction import describe_error
 
 from . import conduct, cost, judged, own, path, structure, text
-from .marks import REASON_CHARS, CannotScore, Check, Marks, ScorerKind, ScorerSetup
+from .marks import (
+    REASON_CHARS,
+    CannotScore,
+    Check,
+    Marks,
+    ScorerKind,
+    ScorerSetup,
+    bound_evidence,
+)
 from .threads import AbandonableThreads
 
 VERSION = "1"
@@ -24,10 +32,12 @@ VERSION = "1"
 SMALL_CHARS = 5_000
 SMALL_CALLS = 50
 """Outcomes up to here are scored on the event loop: in well under a millisecond."""
-_THREADS_MAX = 32
+JUDGE_SECONDS = 300.0
+"""How long all votes of a judge may take; each call has the limits of its model."""
+_HUNG_MAX = 32
 _THREADED = frozenset({"python", "no_secrets", "edit_similarity"})
 """Scorers whose time does not follow from the size of the answer alone."""
-_threads = AbandonableThreads(_THREADS_MAX)
+_threads = AbandonableThreads(_HUNG_MAX)
 
 SCORERS: Mapping[str, ScorerKind] = {
     kind.name: kind
@@ -50,7 +60,7 @@ def make_scorers(
         specs: Which scorers, with which options.
         ask: What judges ask. Without it a spec of a judge is refused.
         modules: Modules whose functions may score, with their submodules.
-        seconds: How long one score may take.
+        seconds: How long one score may take; judges have 300 s.
 
     Raises:
         InvalidScorer: A scorer does not exist, an option does not fit, or two have one name.
@@ -80,7 +90,8 @@ def _make_scorer(spec: ScorerSpec, setup: ScorerSetup) -> Scorer:
         raise InvalidScorer(scorer=spec.shown_name, problem=problem) from error
     parts = (VERSION, spec.scorer, spec.threshold, options, kind.frame and kind.frame(options))
     version = blake2b(msgspec.json.encode(parts, order="sorted"), digest_size=8).hexdigest()
-    return NamedScorer(spec, version, check, seconds=setup.seconds)
+    limit = max(JUDGE_SECONDS, setup.seconds) if kind.family == "judged" else setup.seconds
+    return NamedScorer(spec, version, check, seconds=limit)
 
 
 class NamedScorer:
@@ -98,6 +109,7 @@ class NamedScorer:
         """Score an outcome; a problem is a score with `error`, never an exception."""
         try:
             marks = await self._mark(outcome)
+            evidence = bound_evidence(marks.evidence)
         except CannotScore as error:
             return self._fail(str(error))
         except (CallTookTooLong, TimeoutError):
@@ -116,7 +128,7 @@ class NamedScorer:
             label=marks.label,
             reason=marks.reason,
             kind="" if is_passed else marks.kind,
-            evidence=marks.evidence,
+            evidence=evidence,
             version=self.version,
             judge=marks.judge,
         )

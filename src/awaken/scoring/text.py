@@ -99,7 +99,10 @@ def _read_phrases(options: PhraseOptions, outcome: Outcome) -> tuple[str, ...]:
         found = ()
     if not found:
         raise CannotScore("there is no phrase; give `phrases`, or the case a reference answer")
-    return tuple(found)[:PHRASES_MAX]
+    if len(found) > PHRASES_MAX:
+        message = f"the case expects more than {PHRASES_MAX} phrases"
+        raise CannotScore(message)
+    return tuple(found)
 
 
 def _check_phrases(phrases: tuple[str, ...]) -> None:
@@ -115,7 +118,8 @@ def _build_contains(options: PhraseOptions, setup: ScorerSetup) -> Check:
 
     def check(outcome: Outcome) -> Marks:
         phrases = _read_phrases(options, outcome)
-        missing = [it for it in phrases if not _has(outcome.text, it, options.ignore_case)]
+        present = _find_phrases(outcome.text, phrases, ignore_case=options.ignore_case)
+        missing = [it for it in phrases if it not in present]
         allowed = len(phrases) - 1 if options.mode is PhraseMode.ANY else 0
         reason = f"the answer lacks {quote(missing)}"
         evidence = missing[:EVIDENCE_ITEMS]
@@ -130,17 +134,18 @@ def _build_excludes(options: ExcludedPhraseOptions, setup: ScorerSetup) -> Check
     _check_phrases(options.phrases)
 
     def check(outcome: Outcome) -> Marks:
-        found = [it for it in options.phrases if _has(outcome.text, it, options.ignore_case)]
+        found = _find_phrases(outcome.text, options.phrases, ignore_case=options.ignore_case)
         reason = f"the answer has {quote(found)}"
         return grade(not found, "answer_contains_excluded_phrase", reason, found[:EVIDENCE_ITEMS])
 
     return check
 
 
-def _has(text: str, phrase: str, ignore_case: bool) -> bool:  # noqa: FBT001
-    if ignore_case:
-        return phrase.casefold() in text.casefold()
-    return phrase in text
+def _find_phrases(text: str, phrases: tuple[str, ...], *, ignore_case: bool) -> list[str]:
+    if not ignore_case:
+        return [it for it in phrases if it in text]
+    folded = text.casefold()
+    return [it for it in phrases if it.casefold() in folded]
 
 
 def _build_regex(options: RegexOptions, setup: ScorerSetup) -> Check:

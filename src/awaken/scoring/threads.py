@@ -10,40 +10,47 @@ P = ParamSpec("P")
 
 
 class AbandonableThreads(Executor):
-    """One daemon thread for each call, at most so many at once; a call that hangs keeps its place.
+    """One daemon thread for each call.
 
-    A thread cannot be ended from outside. When hung calls hold all places, further calls fail at
-    once instead of piling up.
+    A thread cannot be ended from outside: a call whose caller has gone is counted until it
+    returns. When too many hang, further calls fail at once instead of piling up.
     """
 
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._active = 0
+    def __init__(self, hung_max: int) -> None:
+        self._hung_max = hung_max
+        self._hung = 0
         self._lock = threading.Lock()
 
     def submit(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         """Call a function in a thread of its own.
 
         Raises:
-            RuntimeError: Too many calls have not returned.
+            RuntimeError: Too many calls have not returned in their time.
         """
         with self._lock:
-            if self._active >= self._most:
-                message = f"{self._active} scorers have not returned; no other is called"
+            if self._hung >= self._hung_max:
+                message = f"{self._hung} scorers have not returned; no other is called"
                 raise RuntimeError(message)
-            self._active += 1
         future: Future[T] = Future()
+        is_done = is_hung = False
+
+        def note_cancel(ended: Future[T]) -> None:
+            nonlocal is_hung
+            with self._lock:
+                is_hung = ended.cancelled() and not is_done
+                self._hung += is_hung
 
         def work() -> None:
+            nonlocal is_done
             result: Any = None
             failure: BaseException | None = None
             try:
                 result = function(*args, **kwargs)
             except BaseException as error:  # noqa: BLE001 - handed to the caller
                 failure = error
-            finally:
-                with self._lock:
-                    self._active -= 1
+            with self._lock:
+                is_done = True
+                self._hung -= is_hung
             if not future.set_running_or_notify_cancel():
                 return
             if failure is None:
@@ -51,5 +58,6 @@ class AbandonableThreads(Executor):
             else:
                 future.set_exception(failure)
 
+        future.add_done_callback(note_cancel)
         threading.Thread(target=work, name="awaken-scorer", daemon=True).start()
         return future

@@ -11,12 +11,13 @@ from tests.sampling import choose_size, sampled
 
 from awaken.contracts.evals.eval_runs import EvalItem
 from awaken.contracts.evals.verdicts import ComparisonVerdict, ScorerComparison
+from awaken.scoring.calibration import JudgeLabel, calibrate_judge, correct_rate
 from awaken.scoring.comparisons import ComparisonPlan, compare_items, plan_look
 from awaken.scoring.figures import summarize_variant
 
 from .samples import make_items
 
-pytestmark = pytest.mark.timeout(900)  # Ten thousand evals take minutes.
+pytestmark = pytest.mark.timeout(3_600)  # Thousands of evals take minutes.
 EVALS = choose_size(80, 2_000)
 RESAMPLES = choose_size(400, 1_000)
 PLAN = ComparisonPlan(resamples=RESAMPLES)
@@ -80,6 +81,35 @@ def test_the_interval_of_a_rate_has_the_truth_in_95_of_100_with_repeats() -> Non
 
 
 @sampled
+def test_the_interval_of_a_mean_has_the_truth_in_95_of_100() -> None:
+    rng, covered = Random(7), 0
+    for _ in range(EVALS):
+        values = {f"c{it}": [rng.betavariate(4, 2)] for it in range(CASES)}
+        (figures,) = summarize_variant(make_items("a", values), "a").scorers
+        assert figures.mean_interval is not None
+        covered += figures.mean_interval.low <= 4 / 6 <= figures.mean_interval.high
+    check_coverage(covered)
+
+
+@sampled
+def test_a_corrected_rate_has_the_truth_in_95_of_100() -> None:
+    """Judged: 15 % of the fails pass, 10 % of the passes fail; people would pass 70 %."""
+    rng, covered = Random(8), 0
+
+    def grade(is_good: bool) -> bool:
+        return rng.random() < (0.9 if is_good else 0.15)
+
+    for _ in range(EVALS):
+        people = [rng.random() < 0.7 for _ in range(80)]
+        labels = [JudgeLabel(human=it, judge=grade(it)) for it in people]
+        graded = [grade(rng.random() < 0.7) for _ in range(200)]
+        found = correct_rate(sum(graded) / 200, 200, calibrate_judge(labels))
+        assert found is not None
+        covered += found.interval.low <= 0.7 <= found.interval.high
+    check_coverage(covered)
+
+
+@sampled
 def test_equal_variants_are_seldom_called_worse() -> None:
     for number, sizes in enumerate(({}, {"cases": 12, "repeats": 1})):
         rng = Random(3 + number)
@@ -91,7 +121,7 @@ def test_equal_variants_are_seldom_called_worse() -> None:
 @sampled
 def test_the_stated_effect_is_seen_four_times_in_five() -> None:
     rng = Random(5)
-    stated = [compare_pair(rng, 0.0).smallest_effect or 0.0 for _ in range(30)]
+    stated = [compare_pair(rng, 0.0).smallest_effect or 0.0 for _ in range(EVALS // 5)]
     effect = sum(stated) / len(stated)
     verdicts = [compare_pair(rng, -effect).verdict for _ in range(EVALS)]
     seen = sum(it is ComparisonVerdict.WORSE for it in verdicts) / EVALS

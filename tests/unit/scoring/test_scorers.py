@@ -1,6 +1,7 @@
 """Every scorer: an outcome that passes, one that fails, one that it cannot score."""
 
 import asyncio
+import threading
 import time
 from typing import Any
 
@@ -31,6 +32,7 @@ from awaken.contracts.tools.tool import ToolEffect
 from awaken.scoring import SCORERS, list_expected_specs, make_scorers
 from awaken.scoring.subsets import find_mismatch, is_equal
 from awaken.scoring.text import count_edits
+from awaken.scoring.threads import AbandonableThreads
 
 from .outcomes import (
     make_call,
@@ -604,3 +606,48 @@ def test_the_decision_on_a_refused_call_counts_as_asked() -> None:
     assert score_one(
         "asked_before", {"tool": "send_mail"}, make_outcome("", MAIL, tickets=tickets)
     ).passed
+
+
+def own_object(outcome: Outcome) -> dict[str, Any]:
+    evidence: Any = object() if outcome.text == "object" else "x" * 100_000
+    return {"value": 1, "evidence": evidence, "label": "l" * 1_000}
+
+
+def test_evidence_is_json_of_a_bounded_size() -> None:
+    options = {"function": f"{__name__}:own_object"}
+    score = score_one("python", options, make_outcome("object"), modules=[__name__])
+    assert score.value is None
+    assert "no JSON" in str(score.error)
+    score = score_one("python", options, make_outcome("large"), modules=[__name__])
+    assert (score.value, score.evidence, len(score.label)) == (1, None, 100)
+
+
+def test_many_scores_at_once_are_no_hung_ones() -> None:
+    spec = ScorerSpec(scorer="python", options={"function": f"{__name__}:own_slow"})
+
+    async def score() -> list[Any]:
+        (scorer,) = make_scorers([spec], modules=[__name__])
+        return await asyncio.gather(*(scorer.score(make_outcome("x")) for _ in range(100)))
+
+    assert all(it.passed for it in asyncio.run(score()))
+
+
+def own_slow(outcome: Outcome) -> bool:
+    time.sleep(0.05)
+    return True
+
+
+def test_hung_calls_are_counted_until_they_return() -> None:
+    threads = AbandonableThreads(2)
+    go_on = threading.Event()
+    hung = [threads.submit(go_on.wait) for _ in range(2)]
+    assert [it.cancel() for it in hung] == [True, True]
+    with pytest.raises(RuntimeError, match="2 scorers"):
+        threads.submit(int)
+    go_on.set()
+    for _ in range(500):
+        if threads._hung == 0:
+            break
+        time.sleep(0.01)
+    assert threads.submit(int).result(timeout=10) == 0
+    assert threads._hung == 0

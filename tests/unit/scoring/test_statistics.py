@@ -22,6 +22,7 @@ from awaken.scoring.statistics.quantiles import percentile, student_quantile
 from awaken.scoring.statistics.rates import (
     count_effective,
     estimate_wilson,
+    measure_error,
     pass_at_k,
     pass_hat_k,
     share_between,
@@ -273,6 +274,23 @@ def test_one_binary_sample_per_case_has_mcnemar_too() -> None:
     assert found.verdict is ComparisonVerdict.WORSE
 
 
+def test_an_early_look_needs_more_than_the_end() -> None:
+    first = make_items("a", {f"c{it}": [1.0] for it in range(20)})
+    second = make_items("b", {f"c{it}": [float(it >= 8)] for it in range(20)})
+    found = [
+        compare_items(first, "a", second, "b", ComparisonPlan(look=plan_look(done, 3))).scorers[0]
+        for done in (1, 2, 3)
+    ]
+    # p is 0.008: enough at the second look (0.014), not at the first (0.0005).
+    assert [it.verdict.value for it in found] == ["undecided", "worse", "worse"]
+    widths = [it.interval.high - it.interval.low for it in found if it.interval is not None]
+    assert widths == sorted(widths, reverse=True)
+    assert widths[0] > 1.3 * widths[2]
+    assert found[0].look is not None
+    assert found[0].look.number == 1
+    assert "99.95 %" in found[0].reason
+
+
 def test_several_scorers_are_adjusted_together() -> None:
     def make(variant: str, bad: int) -> list:
         return [
@@ -343,7 +361,8 @@ def test_undecided_says_how_much_more_is_needed() -> None:
     assert str(found.needed_cases) in found.reason
     assert found.smallest_effect is not None
     # The same variance per case: the promised number of cases gives the promised error.
-    error = found.smallest_effect / (student_quantile(0.975, 29) + student_quantile(0.8, 29))
+    error = measure_error([it.difference for it in found.by_case], [1.0] * 30)
+    assert 2.8 * error < found.smallest_effect < 3.2 * error
     target = power.needed_error(found.difference or 0, found.margin)
     assert target is not None
     assert error * math.sqrt(30 / found.needed_cases) <= target * 1.0001

@@ -42,7 +42,6 @@ class AuditAction(StrEnum):
     PIN = "pin"
     RESET = "reset"
     REPLAY = "replay"
-    """Let effects of a replay or a fork happen."""
 
 
 class AuditEvent(Record, frozen=True, kw_only=True):

@@ -84,6 +84,8 @@ class RecordedRun(Record, frozen=True, kw_only=True):
     thread_id: str
     agent_id: str
     active_agent_id: str | None = None
+    parent_call_id: str | None = None
+    """The call of the parent that started it."""
     kind: RunKind = RunKind.CHAT
     is_workflow: bool = False
     termination: Termination | None = None
@@ -145,6 +147,8 @@ class Recording(Record, frozen=True, kw_only=True):
     input: tuple[Message, ...] = ()
     state: RecordedState = RecordedState()
     steps: tuple[RecordedStep, ...] = ()
+    journal: tuple[dict[str, Any], ...] = ()
+    """The journal of a workflow's run, entry by entry, as the store keeps it."""
     redacted: tuple[str, ...] = ()
     """The names of the detectors that replaced something."""
     incomplete: tuple[str, ...] = ()

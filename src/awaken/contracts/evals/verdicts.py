@@ -43,7 +43,7 @@ class Calibration(Record, frozen=True, kw_only=True):
 
     scorer: str = ""
     labels: int = always(0)
-    is_calibrated: bool = False
+    is_calibrated: bool = always(False)  # noqa: FBT003
     """Whether there are enough labels of both kinds; otherwise the figures decide nothing."""
     agreement: float | None = None
     agreement_interval: Interval | None = None
@@ -75,6 +75,8 @@ class ScorerFigures(Record, frozen=True, kw_only=True):
     missing: int = always(0)
     """Samples that were cut, or that a provider failed."""
     mean: float | None = None
+    mean_interval: Interval | None = None
+    """By Student's distribution over the means of cases; None with fewer than two cases."""
     rate: float | None = None
     """The weighted mean over cases of the share of samples that pass."""
     interval: Interval | None = None

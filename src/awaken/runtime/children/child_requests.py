@@ -92,8 +92,15 @@ def child_request(
         context=run.record.context,
         publication=run.record.publication,
         purpose=run.record.purpose,
+        world=_find_world(run, call_id),
         budget_group=run.request.budget_group,
     )
+
+
+def _find_world(run: Run, call_id: str) -> str | None:
+    """Return the world of a child: what is below a run in a world is never in reality."""
+    world = run.record.world
+    return None if world is None else f"{world}/{call_id.replace('/', '%2F')}"
 
 
 def is_child(run: Run, record: RunRecord) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from awaken.contracts.evals.verdicts import Interval
 
-from .quantiles import normal_quantile
+from .quantiles import normal_quantile, student_quantile
 
 CONFIDENCE = 0.95
 
@@ -35,6 +35,18 @@ def estimate_wilson(rate: float, size: float, confidence: float = CONFIDENCE) ->
     low = 0.0 if rate <= 0 else max(0.0, middle - half)
     high = 1.0 if rate >= 1 else min(1.0, middle + half)
     return Interval(low=low, high=high)
+
+
+def estimate_mean(
+    values: Sequence[float], weights: Sequence[float], confidence: float = CONFIDENCE
+) -> Interval | None:
+    """The interval of the weighted mean of values from 0 to 1; None for fewer than two."""
+    if len(values) < 2:
+        return None
+    mean = weigh_mean(values, weights)
+    reach = student_quantile(0.5 + confidence / 2, len(values) - 1)
+    half = reach * measure_error(values, weights)
+    return Interval(low=max(0.0, mean - half), high=min(1.0, mean + half))
 
 
 def count_effective(
