@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from awaken.contracts.clock import Clock, IdSource
-from awaken.contracts.errors import CursorExpired, InvalidInput, StateError, UnknownThread
+from awaken.contracts.errors import InvalidInput, StateError, UnknownThread
 from awaken.contracts.evals.errors import CannotReplay
 from awaken.contracts.events import (
     AgentEvent,
@@ -40,7 +40,7 @@ from awaken.services.tenant_ids import hide_namespace
 from awaken.services.view import TenantView
 
 from .recorded_steps import find_first_step
-from .recording import find_places
+from .recording import find_places, list_run_events
 
 
 class ForkAt(StrictRecord, frozen=True, kw_only=True):
@@ -98,7 +98,10 @@ async def fork_at(
     checkout = await store.checkout(record.thread_id)
     if checkout is None:
         raise UnknownThread(thread_id=record.thread_id)
-    events = await _list_events(store, record)
+    events = await list_run_events(store, record)
+    if events is None:
+        problem = "its log was purged; fork it at its start instead"
+        raise CannotReplay(run_id=run_id, problem=problem)
     point = _find_point(record, checkout.messages, events, at)
     folded = await store.fold_state(run_id, point.seq)
     changes = await store.list_state_changes(run_id)
@@ -203,19 +206,6 @@ def list_points(record: RunRecord, messages: Sequence[Message]) -> Iterator[Fork
         if answer is not None and answer.tool_calls:
             for count in range(results.get(number, 0) + 1):
                 yield ForkAt(step=number, results=count)
-
-
-async def _list_events(store: Store, record: RunRecord) -> tuple[LoggedEvent, ...]:
-    found: list[LoggedEvent] = []
-    after = record.log_start
-    try:
-        while page := await store.list_events(record.thread_id, after=after):
-            after = page[-1].seq
-            found += [it for it in page if it.run_id == record.run_id]
-    except CursorExpired as error:
-        problem = "its log was purged; fork it at its start instead"
-        raise CannotReplay(run_id=record.run_id, problem=problem) from error
-    return tuple(found)
 
 
 def _find_point(

@@ -16,7 +16,7 @@ from awaken.contracts.evals.recordings import (
     RecordedState,
     Recording,
 )
-from awaken.contracts.events import LoggedEvent
+from awaken.contracts.events import LoggedEvent, RunStart
 from awaken.contracts.lifecycle import RunStatus
 from awaken.contracts.messages.message import Message
 from awaken.contracts.plugins.loop_state import REQUEST_OPTIONS, RequestOptions
@@ -103,22 +103,10 @@ class Recorder:
     async def _list_events(
         self, record: RunRecord, incomplete: list[str]
     ) -> tuple[LoggedEvent, ...]:
-        found: list[LoggedEvent] = []
-        after = record.log_start
-        while True:
-            try:
-                page = await self._store.list_events(record.thread_id, after=after)
-            except CursorExpired:
-                incomplete.append("the log was purged: digests, times, results and state of calls")
-                return ()
-            if not page:
-                return tuple(found)
-            after = page[-1].seq
-            own = [it for it in page if it.run_id == record.run_id]
-            if found and not own:
-                # Runs of a thread follow each other.
-                return tuple(found)
-            found += own
+        found = await list_run_events(self._store, record)
+        if found is None:
+            incomplete.append("the log was purged: digests, times, results and state of calls")
+        return found or ()
 
     async def _fold_states(
         self, record: RunRecord, incomplete: list[str]
@@ -178,6 +166,25 @@ class Recorder:
             tools=tuple(tools[name] for name in sorted(tools)),
             tools_of={agent_id: it.tool_ids for agent_id, it in agents.items()},
         )
+
+
+async def list_run_events(store: Store, record: RunRecord) -> tuple[LoggedEvent, ...] | None:
+    """Return all events of a run; None if some of them were purged."""
+    found: list[LoggedEvent] = []
+    after = record.log_start
+    try:
+        while page := await store.list_events(record.thread_id, after=after):
+            after = page[-1].seq
+            own = [it for it in page if it.run_id == record.run_id]
+            if found and not own:
+                # Runs of a thread follow each other.
+                break
+            found += own
+    except CursorExpired:
+        return None
+    # The log of a thread's first run has no place before it that could be missed.
+    is_whole = bool(found) and isinstance(found[0].event, RunStart)
+    return tuple(found) if is_whole else None
 
 
 def find_places(record: RunRecord, messages: Sequence[Message]) -> tuple[int, int, int]:
