@@ -98,6 +98,23 @@ if TYPE_CHECKING:
         UsageError,
         VersionConflict,
     )
+    from awaken.contracts.evals.errors import (
+        CannotRecord,
+        CannotReplay,
+        DatasetConflict,
+        Diverged,
+        EvalError,
+        EvalExists,
+        EvalsUnavailable,
+        InvalidDataset,
+        InvalidEval,
+        InvalidGate,
+        InvalidScorer,
+        NotComparable,
+        UnknownCase,
+        UnknownDataset,
+        UnknownEval,
+    )
     from awaken.contracts.models.budgets import BudgetExceeded
     from awaken.contracts.resolver_errors import AgentResolverFailed
     from awaken.contracts.runs.records import AmbiguousId
@@ -130,6 +147,11 @@ if TYPE_CHECKING:
         ToolInternalError,
         ToolNotFound,
         ToolTimeout,
+    )
+    from awaken.evals.recorded_model import (
+        RecordedFailure,
+        RecordingEnded,
+        ReplayDiverged,
     )
     from awaken.outbound.credentials import AuthorizationFailed, LoginRequired
     from awaken.outbound.private_files import UnusableFile
@@ -202,6 +224,8 @@ __all__ = [
     "BudgetExceeded",
     "CancelWanted",
     "CannotGoOn",
+    "CannotRecord",
+    "CannotReplay",
     "CardUnavailable",
     "CommitUnknown",
     "ConfigError",
@@ -211,10 +235,12 @@ __all__ = [
     "CorruptRecord",
     "CursorExpired",
     "CursorInvalid",
+    "DatasetConflict",
     "DecidedMeanwhile",
     "DedupeConflict",
     "DependenciesFailed",
     "DiscoveryError",
+    "Diverged",
     "DraftConflict",
     "DraftHasConflicts",
     "DraftNotFound",
@@ -223,6 +249,9 @@ __all__ = [
     "DuplicateTaskName",
     "EditDenied",
     "EmbeddingFailed",
+    "EvalError",
+    "EvalExists",
+    "EvalsUnavailable",
     "EventInvalid",
     "EventRefused",
     "ExecutionBackendError",
@@ -242,13 +271,17 @@ __all__ = [
     "InvalidCard",
     "InvalidConfig",
     "InvalidContext",
+    "InvalidDataset",
     "InvalidDecision",
     "InvalidEdit",
+    "InvalidEval",
+    "InvalidGate",
     "InvalidInput",
     "InvalidPluginConfig",
     "InvalidRecord",
     "InvalidRequest",
     "InvalidResume",
+    "InvalidScorer",
     "InvalidSpec",
     "InvalidTranscript",
     "InvalidValue",
@@ -272,6 +305,7 @@ __all__ = [
     "NoCanary",
     "NoMemoryOwner",
     "NotAWorkflow",
+    "NotComparable",
     "NotServedHere",
     "NotTheCreator",
     "NothingToResume",
@@ -301,6 +335,8 @@ __all__ = [
     "RecordExists",
     "RecordInUse",
     "RecordNotFound",
+    "RecordedFailure",
+    "RecordingEnded",
     "RefusedByWorkers",
     "RefusedInput",
     "RemoteError",
@@ -315,6 +351,7 @@ __all__ = [
     "RemoteUnreachable",
     "RemoteUnsupported",
     "RepinRefused",
+    "ReplayDiverged",
     "ReservedTaskName",
     "ResetRefused",
     "ResultTooLarge",
@@ -368,9 +405,12 @@ __all__ = [
     "Unauthorized",
     "UnknownAgent",
     "UnknownAnswer",
+    "UnknownCase",
     "UnknownConfigRecord",
+    "UnknownDataset",
     "UnknownDefaultAgent",
     "UnknownDocument",
+    "UnknownEval",
     "UnknownFact",
     "UnknownHandler",
     "UnknownKey",
@@ -439,6 +479,12 @@ _NAMES_OF = {
         "EmbeddingFailed FactExists MemoryFull MemoryUnavailable NoMemoryOwner UnknownDocument "
         "UnknownFact UnreadableDocument"
     ),
+    "awaken.contracts.evals.errors": (
+        "CannotRecord CannotReplay DatasetConflict Diverged EvalError EvalExists EvalsUnavailable "
+        "InvalidDataset InvalidEval InvalidGate InvalidScorer NotComparable UnknownCase "
+        "UnknownDataset UnknownEval"
+    ),
+    "awaken.evals.recorded_model": "RecordedFailure RecordingEnded ReplayDiverged",
     "awaken.contracts.models.budgets": "BudgetExceeded",
     "awaken.contracts.models.errors": (
         "AllModelsUnavailable AnswerTooLarge ContentFiltered ContextOverflow "
