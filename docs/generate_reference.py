@@ -599,6 +599,7 @@ REFUSALS: dict[str, str] = {
     "nothing_to_cancel": "Nothing executes, waits or is queued there.",
     "nothing_to_interrupt": "The same, for an interrupt.",
     "other_branch": "The cursor belongs to a branch that is not the chat's newest.",
+    "fixture_exists": "The dataset has a case with this id already.",
     "run_refused": "The webhook was verified, but its trigger may start no run.",
     "overloaded": "The server is at its limit; `Retry-After` says when to retry.",
     "previous_response_in_progress": "OpenAI's routes: a response is continued once it has ended.",

@@ -17,6 +17,7 @@ from awaken.evals.capture import (
     CapturePlan,
     Captures,
     ScriptMode,
+    SkippedRun,
     capture_many,
     keep_recordings,
 )
@@ -230,8 +231,9 @@ async def capture_runs(  # noqa: PLR0913 - one parameter for each option
         recordings = build_recordings_of(context.store, engine)
         evals = open_eval_store(context.store)
         captures = Captures(context.store, evals, recordings, tenant)
+        skipped: list[SkippedRun] = []
         if dialogue:
-            made, skipped = [await captures.capture_dialogue(runs, plan)], []
+            made = [await captures.capture_dialogue(runs, plan)]
         else:
             chosen = runs or await captures.find_runs(wanted)
             made, skipped = await capture_many(captures, chosen, plan, skips=not runs)

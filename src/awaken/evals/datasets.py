@@ -15,7 +15,6 @@ from awaken.contracts.evals.errors import (
     UnknownDataset,
 )
 from awaken.contracts.evals.recordings import BYTES_MAX, FORMAT
-from awaken.contracts.evals.scores import ScorerSpec
 from awaken.contracts.evals.store import EvalObjectSource, EvalStore, ObjectKind, SourceQuery
 from awaken.contracts.tenancy import add_namespace, namespace_of, remove_namespace
 
@@ -67,7 +66,9 @@ class Datasets:
         if newest is not None and not newest.is_deleted:
             raise DatasetConflict(dataset_id=dataset_id, expected=0, actual=newest.revision)
         base = DatasetRevision(
-            dataset_id=dataset_id, revision=0 if newest is None else newest.revision
+            dataset_id=dataset_id,
+            revision=0 if newest is None else newest.revision,
+            tenant_id=self._tenant_id,
         )
         return await self._write(base, as_change(document), options)
 
@@ -124,7 +125,7 @@ class Datasets:
             made = DatasetRevision(
                 dataset_id=self._store_id(dataset_id),
                 revision=base.revision + 1,
-                tenant_id=self._tenant_id,
+                tenant_id=base.tenant_id,
                 is_deleted=True,
                 at=self._clock.now_ms(),
                 by=self._by,
@@ -222,6 +223,9 @@ class Datasets:
         self, *, thread_id: str | None = None, user_id: str | None = None
     ) -> tuple[EvalObjectSource, ...]:
         """Return the cases and recordings that hold a conversation of a thread or a user."""
+        if thread_id is not None:
+            # Whatever a tenant names, it is one of its own threads.
+            thread_id = add_namespace(self._namespace, thread_id)
         found: list[EvalObjectSource] = []
         query = SourceQuery(thread_id=thread_id, user_id=user_id, tenant_id=self._tenant_id)
         while page := await self._evals.list_eval_sources(query):
@@ -275,7 +279,7 @@ class Datasets:
         draft = apply_change(base, change)
         if not options.is_scored_by_eval:
             await self._check_all_scored(draft, change)
-        put = [self._prepare(it, draft.scorers, options) for it in change.put]
+        put = [_prepare(it, draft, options) for it in change.put]
         await self._check_recordings(put)
         merged = merge_cases(base, change, put, options)
         made = replace(
@@ -283,11 +287,10 @@ class Datasets:
             dataset_id=self._store_id(base.dataset_id),
             cases=merged.entries,
             case_count=len(merged.entries),
-            tenant_id=self._tenant_id,
             at=self._clock.now_ms(),
             by=self._by,
         )
-        await self._evals.put_eval_objects(merged.objects, self._list_sources_of(merged.kept))
+        await self._evals.put_eval_objects(merged.objects, _list_sources_of(merged.kept))
         try:
             await self._evals.save_dataset(made, base.revision)
         except DatasetConflict as error:
@@ -301,12 +304,6 @@ class Datasets:
             removed=change.remove,
             duplicates=merged.duplicates,
         )
-
-    def _prepare(self, case: Case, scorers: tuple[ScorerSpec, ...], options: WriteOptions) -> Case:
-        if not options.is_scored_by_eval:
-            check_scored(case, scorers)
-        check_case(case)
-        return remove_secrets_of(own_case(case, self._tenant_id), is_redacted=options.redact)
 
     async def _check_all_scored(self, draft: DatasetRevision, change: DatasetChange) -> None:
         """Check the cases that stay, if the change takes the scorers of the dataset away."""
@@ -328,19 +325,6 @@ class Datasets:
             if owner is None or self._tenant_id not in (None, owner.tenant_id):
                 problem = f"there is no recording '{name:.80}'; push it with the case, or capture"
                 raise InvalidDataset(what=f"case '{case.id}'", problem=problem)
-
-    def _list_sources_of(self, kept: dict[str, Case]) -> list[EvalObjectSource]:
-        return [
-            EvalObjectSource(
-                hash=name,
-                kind=ObjectKind.CASE,
-                thread_id=it.source_thread_id,
-                user_id=it.source_user_id,
-                tenant_id=self._tenant_id,
-            )
-            for name, it in kept.items()
-            if it.source_thread_id is not None or it.source_user_id is not None
-        ]
 
     def _name_source(self, name: str, body: bytes) -> EvalObjectSource:
         owner = _read_owner(name, body)
@@ -372,6 +356,28 @@ class Datasets:
         if not self._namespace:
             return revision
         return replace(revision, dataset_id=remove_namespace(self._namespace, revision.dataset_id))
+
+
+def _prepare(case: Case, draft: DatasetRevision, options: WriteOptions) -> Case:
+    """Return a case as one of the dataset and of its tenant, whoever writes it."""
+    if not options.is_scored_by_eval:
+        check_scored(case, draft.scorers)
+    check_case(case)
+    return remove_secrets_of(own_case(case, draft.tenant_id), is_redacted=options.redact)
+
+
+def _list_sources_of(kept: dict[str, Case]) -> list[EvalObjectSource]:
+    return [
+        EvalObjectSource(
+            hash=name,
+            kind=ObjectKind.CASE,
+            thread_id=it.source_thread_id,
+            user_id=it.source_user_id,
+            tenant_id=it.tenant_id,
+        )
+        for name, it in kept.items()
+        if it.source_thread_id is not None or it.source_user_id is not None
+    ]
 
 
 class _Owner(msgspec.Struct):

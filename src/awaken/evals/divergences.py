@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from awaken.contracts.evals.errors import RecordingEnded
 from awaken.contracts.evals.recordings import (
     RecordedCall,
     RecordedDecision,
@@ -18,8 +19,6 @@ from awaken.contracts.messages.message import Message
 from awaken.contracts.plugins.loop_state import REQUEST_OPTIONS
 from awaken.contracts.state.context_state import CONTEXT_STATE
 from awaken.contracts.state.keys import StoredValue
-
-from .recorded_model import RecordingEnded
 
 DIVERGENCES_MAX = 1000
 _HALF = 16

@@ -6,6 +6,7 @@ from typing import Protocol
 
 import msgspec
 
+from awaken.contracts.evals.errors import RecordedFailure, RecordingEnded, ReplayDiverged
 from awaken.contracts.evals.recordings import RecordedStep, Recording
 from awaken.contracts.evals.worlds import ScriptedTurn
 from awaken.contracts.lifecycle import Cancelled, Failed
@@ -29,29 +30,6 @@ from awaken.contracts.models.inference import (
 
 DEFAULT_USAGE = TokenUsage(prompt_tokens=10, completion_tokens=20, total_tokens=30)
 """What a scripted answer reports unless it says otherwise."""
-
-
-class ReplayDiverged(ModelError):
-    """A replayed run asks something that its recording has no answer for."""
-
-    code = "diverged"
-    template = "The run diverged from its recording at step {step} ({kind}): {message}."
-    step: int
-    kind: str
-
-
-class RecordingEnded(ModelError):
-    """The recorded run had not gone further when it was recorded."""
-
-    code = "recording_ended"
-    template = "The recording ends before the answer of step {step}; {message}."
-    step: int
-
-
-class RecordedFailure(ModelError):
-    """The failure with which the recorded run ended."""
-
-    code = "model_error"
 
 
 class AskedRun(Protocol):

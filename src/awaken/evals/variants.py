@@ -82,10 +82,10 @@ def change_spec(spec: AgentSpec, variant: Variant) -> AgentSpec:
 
 def _describe(tool: Tool, texts: dict[str, str]) -> Tool:
     text = texts.get(tool.descriptor.id)
-    return tool if text is None else DescribedTool(tool, text)
+    return tool if text is None else RedescribedTool(tool, text)
 
 
-class DescribedTool:
+class RedescribedTool:
     """A tool with another description for the model."""
 
     def __init__(self, tool: Tool, description: str) -> None:

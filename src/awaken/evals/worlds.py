@@ -16,7 +16,7 @@ import msgspec
 from awaken.authoring.frontend import FrontEndTool
 from awaken.contracts.config.publications import hash_object
 from awaken.contracts.errors import StateError
-from awaken.contracts.evals.errors import CannotReplay
+from awaken.contracts.evals.errors import CannotReplay, ReplayDiverged
 from awaken.contracts.evals.recordings import RecordedCall, RecordedStep, Recording
 from awaken.contracts.evals.worlds import (
     ModelSource,
@@ -41,7 +41,7 @@ from awaken.runtime.resolution.snapshots import RegistrySnapshot
 from awaken.runtime.run import Run
 from awaken.runtime.tools.recall import rebuild_command
 
-from .recorded_model import RecordedModel, ReplayDiverged, ScriptedAnswers
+from .recorded_model import RecordedModel, ScriptedAnswers
 from .recorded_tools import CallAnswer, CallPlan, Missing, RecordedTool
 from .recording_files import decode_recording, encode_recording
 from .replay_parts import list_marks
@@ -54,7 +54,7 @@ OnStep = Callable[[RecordedStep], None]
 Change = Callable[[RegistrySet], RegistrySet]
 
 
-class ObjectSource(Protocol):
+class WorldObjects(Protocol):
     """Reads worlds and recordings by their hashes; an eval store is one."""
 
     async def load_eval_objects(self, hashes: Sequence[str]) -> Mapping[str, bytes]:
@@ -77,7 +77,7 @@ def pack_world(world: World, recording: Recording | None) -> tuple[str, dict[str
 class StoredWorlds:
     """Opens the worlds of an eval store."""
 
-    def __init__(self, objects: ObjectSource) -> None:
+    def __init__(self, objects: WorldObjects) -> None:
         self._objects = objects
 
     async def open(self, world: str, pinned: RegistrySnapshot) -> "RunWorld":

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from awaken import Agent, AgentRuntime
 from awaken.cli.eval import app
+from awaken.cli.threads import app as threads
 from awaken.testing import ScriptedModel
 
 FIXTURE = {"id": "hello", "user_input": "Hello", "expect": {"final_answer_contains": ["Hi"]}}
@@ -90,3 +91,14 @@ def test_runs_are_captured_by_id_by_filter_and_forgotten_with_their_thread(folde
     assert call("show", "captured")["cases"] == []
     assert call("forget", "--thread", "t")["sources"] == []
     call("forget", code=2)
+
+
+def test_deleting_a_thread_tells_what_still_holds_it_or_deletes_that_too(folder: Path) -> None:
+    (first,) = asyncio.run(make_runs(folder, "One"))
+    call("capture", first, "captured")
+    deleted = CliRunner().invoke(threads, ["delete", "t", "--yes"])
+    assert "2 objects of evals still hold it" in deleted.stdout
+    asyncio.run(make_runs(folder, "Again"))
+    words = ["delete", "t", "--yes", "--with-cases", "--json"]
+    assert json.loads(CliRunner().invoke(threads, words).stdout)["eval_objects"] == 0
+    assert call("show", "captured")["cases"] == []

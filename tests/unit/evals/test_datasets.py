@@ -296,6 +296,38 @@ def test_deleting_a_thread_finds_and_erases_what_came_from_it() -> None:
     run(check)
 
 
+def test_a_tenant_finds_and_erases_only_what_came_from_its_own_threads() -> None:
+    async def check() -> None:
+        evals = EvalsInMemory()
+        ann = Datasets(evals, FakeClock(), tenant_id="ann")
+        bob = Datasets(evals, FakeClock(), tenant_id="bob")
+        case = make_case(source_thread_id="@ann:t1", source_user_id="u")
+        await ann.create("hers", document(case))
+        for name in ("t1", "@ann:t1"):
+            assert await bob.list_sources(thread_id=name) == ()
+            assert (await bob.erase_sources(thread_id=name)).objects == 0
+            assert len(await ann.list_sources(thread_id=name)) == 1
+        assert await bob.list_sources(user_id="u") == ()
+        assert (await ann.erase_sources(user_id="u")).cases == (("hers", "first"),)
+
+    asyncio.run(check())
+
+
+def test_what_an_operator_changes_stays_the_tenants() -> None:
+    async def check() -> None:
+        evals = EvalsInMemory()
+        ann, operator = Datasets(evals, FakeClock(), tenant_id="ann"), Datasets(evals, FakeClock())
+        await ann.create("hers", document(make_case("a", source_thread_id="@ann:t1"), make_case()))
+        await operator.change("@ann:hers", DatasetChange(put=(make_case("b"),)))
+        assert [it.tenant_id for it in (await ann.load("hers")).cases] == ["ann"] * 3
+        await operator.erase_sources(thread_id="@ann:t1")
+        (listed,) = await ann.list_datasets()
+        assert (listed.dataset_id, listed.tenant_id, listed.case_count) == ("hers", "ann", 2)
+        assert (await operator.delete("@ann:hers")).tenant_id == "ann"
+
+    asyncio.run(check())
+
+
 def test_a_case_is_loaded_alone() -> None:
     async def check(datasets: Datasets) -> None:
         await datasets.create("refunds", document(make_case("a"), make_case("b")))

@@ -1,6 +1,7 @@
 """Errors of recordings, datasets and evals; each says what to do."""
 
-from awaken.contracts.errors import RunError, StorageError, UsageError
+from awaken.contracts.errors import StorageError, UsageError
+from awaken.contracts.models.errors import ModelError
 
 
 class EvalError(UsageError):
@@ -126,11 +127,25 @@ class DatasetConflict(StorageError):
     actual: int
 
 
-class Diverged(RunError):
-    """A replayed run does something that its recording has no answer for."""
+class ReplayDiverged(ModelError):
+    """A replayed run asks or does something that its recording has no answer for."""
 
     code = "diverged"
-    template = "The run diverged from its recording at step {step} ({kind}): {problem}."
+    template = "The run diverged from its recording at step {step} ({kind}): {message}."
     step: int
     kind: str
-    problem: str
+
+
+class RecordingEnded(ModelError):
+    """The recorded run had not gone further when it was recorded."""
+
+    code = "recording_ended"
+    template = "The recording ends before the answer of step {step}; {message}."
+    step: int
+
+
+class RecordedFailure(ModelError):
+    """The failure with which a recorded run ended, or that a script asks for."""
+
+    code = "recorded_failure"
+    template = "{message}"

@@ -8,9 +8,9 @@ from awaken.contracts.config.audit import AuditAction
 from awaken.contracts.evals.store import open_eval_store
 from awaken.evals.capture import (
     CapturedCase,
+    CaptureFilter,
     CapturePlan,
     Captures,
-    CaptureFilter,
     RunRecordings,
     capture_many,
     keep_recordings,

@@ -20,11 +20,10 @@ from awaken.contracts.errors import (
     VersionConflict,
 )
 from awaken.contracts.identity import RunIdentity, RunOrigin, normalize_id
-from awaken.contracts.lifecycle import RunStatus, TicketStatus
+from awaken.contracts.lifecycle import RunStatus
 from awaken.contracts.messages.message import Message, MessageMetadata, ToolCall, Transcript
 from awaken.contracts.models.budgets import RUN_LEDGER, THREAD_LEDGER
 from awaken.contracts.plugins.loop_state import (
-    ACTIVE_AGENT,
     PENDING_ACTIONS,
     REQUEST_OPTIONS,
     STOP_STATS,
@@ -68,7 +67,6 @@ from awaken.runtime.resolution.resolver import (
 )
 from awaken.runtime.resolution.snapshots import RegistrySnapshot
 from awaken.runtime.run import Run, Services
-from awaken.runtime.state.store import StateStore
 from awaken.runtime.suspension.dispatch_plan import address_to_workflow
 from awaken.runtime.suspension.recovery import latest_turn, restore
 from awaken.runtime.suspension.resume import take_decisions
@@ -81,6 +79,8 @@ from .continuation import (
     continue_record,
     own_tickets,
     restore_counters,
+    restore_state,
+    select_agent,
 )
 
 if TYPE_CHECKING:
@@ -207,7 +207,7 @@ class Admission:
         publication = request.publication
         if agent_id is None:
             checkout = await self._store.checkout(thread_id) if thread_id is not None else None
-            agent_id = DEFAULT_AGENT if checkout is None else _select_agent(request, checkout, None)
+            agent_id = DEFAULT_AGENT if checkout is None else select_agent(request, checkout, None)
             if checkout is not None and checkout.open_run is not None:
                 publication = checkout.open_run.publication
         pinned = await self._registry.pin(agent_id, publication)
@@ -249,7 +249,7 @@ class Admission:
         if unfinished is not None or request.continue_run_id is not None:
             request = address_to_workflow(request, unfinished)
             previous = await self._find_continued(request, checkout)
-        agent_id = _select_agent(request, checkout, previous)
+        agent_id = select_agent(request, checkout, previous)
         canary = self._registry.canary if previous is None else None
         publication = request.publication if previous is None else previous.publication
         publication = publication if canary is None else canary.choose(request, thread_id)
@@ -363,7 +363,7 @@ class Admission:
         else:
             record = continue_record(request, previous)
             identity = continue_identity(request, record, agent.spec.id)
-        state = _restore_state(request, checkout, agent, previous)
+        state = restore_state(request, checkout, agent, previous)
         brings = request.overrides or request.output_schema or request.budgets
         brings_tools = request.frontend_tools or request.session_tools
         if brings or brings_tools or REQUEST_OPTIONS.name in state.values:
@@ -480,35 +480,6 @@ def _take_in_rest(run: Run, request: RunRequest, world: "EnteredWorld | None") -
         world.attach(run)
 
 
-def _select_agent(request: RunRequest, checkout: Checkout, previous: RunRecord | None) -> str:
-    """Return the requested agent, else the thread's active, else its latest, else the default.
-
-    A recovered run keeps its agent, and so does a run whose suspended calls resume: only the agent
-    that made these calls has their tools. A handoff takes effect when they are done.
-    """
-    if previous is not None and _stays_with_agent(request, checkout, previous):
-        return previous.active_agent_id or previous.agent_id
-    if request.agent_id is not None:
-        return request.agent_id
-    if stored := checkout.state.get(ACTIVE_AGENT.name):
-        active = ACTIVE_AGENT.decode(stored)
-        if active is not None and normalize_id(active):
-            return active
-    return record.agent_id if (record := previous or checkout.latest_run) else DEFAULT_AGENT
-
-
-def _stays_with_agent(request: RunRequest, checkout: Checkout, previous: RunRecord) -> bool:
-    """Whether a continued run starts with work that its current agent has left."""
-    if previous.is_workflow:
-        return True
-    if previous.status is not RunStatus.WAITING:
-        return previous.status is RunStatus.RUNNING
-    if request.decisions or any(it.status is TicketStatus.DECIDED for it in checkout.tickets):
-        return True
-    # A message from a person supersedes the calls, with any agent.
-    return all(message.sender is not None for message in request.messages)
-
-
 def _without_known(
     request: RunRequest, checkout: Checkout, previous: RunRecord | None, agent: ResolvedAgent
 ) -> RunRequest:
@@ -521,21 +492,3 @@ def _without_known(
     if repeated is not None and not request.decisions and not is_recovered:
         raise make_already_said(checkout.thread.id, repeated)
     return request
-
-
-def _restore_state(
-    request: RunRequest, checkout: Checkout, agent: ResolvedAgent, previous: RunRecord | None
-) -> StateStore:
-    state = StateStore(agent.env.keys)
-    if checkout.state:
-        state.restore(checkout.state)
-    if previous is not None:
-        state.restore(checkout.run_state)
-    named = request.agent_id
-    if named is None or (previous is not None and not request.messages):
-        return state
-    is_handed_off = ACTIVE_AGENT.name in state.values
-    if named != agent.spec.id or (is_handed_off and state.get(ACTIVE_AGENT) not in (None, named)):
-        # An agent that the request names overrides an earlier handoff.
-        state.update(ACTIVE_AGENT, named)
-    return state

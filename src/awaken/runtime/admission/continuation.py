@@ -6,15 +6,20 @@ import msgspec
 
 from awaken.contracts.backends.backend import BackendCapabilities, check_root_request
 from awaken.contracts.errors import UnsupportedFeature
-from awaken.contracts.identity import RunIdentity
-from awaken.contracts.lifecycle import RunStatus
+from awaken.contracts.identity import RunIdentity, normalize_id
+from awaken.contracts.lifecycle import RunStatus, TicketStatus
 from awaken.contracts.messages.message import Message, ToolCall
 from awaken.contracts.models.budgets import RUN_LEDGER
-from awaken.contracts.plugins.loop_state import STOP_STATS, TOOL_CALL_STATES, StopStats
+from awaken.contracts.plugins.loop_state import (
+    ACTIVE_AGENT,
+    STOP_STATS,
+    TOOL_CALL_STATES,
+    StopStats,
+)
 from awaken.contracts.runs.records import RunRecord, RunRequest
 from awaken.contracts.storage.store import Checkout, Store
 from awaken.contracts.suspension.tickets import Ticket, ToolCallState
-from awaken.runtime.resolution.resolver import ResolvedAgent
+from awaken.runtime.resolution.resolver import DEFAULT_AGENT, ResolvedAgent
 from awaken.runtime.run import Run
 from awaken.runtime.state.store import StateStore
 
@@ -136,3 +141,51 @@ def own_tickets(
     if tickets:
         state.update(TOOL_CALL_STATES, tuple(map(ToolCallState.of, tickets.values())))
     return tickets
+
+
+def select_agent(request: RunRequest, checkout: Checkout, previous: RunRecord | None) -> str:
+    """Return the requested agent, else the thread's active, else its latest, else the default.
+
+    A recovered run keeps its agent, and so does a run whose suspended calls resume: only the agent
+    that made these calls has their tools. A handoff takes effect when they are done.
+    """
+    if previous is not None and _stays_with_agent(request, checkout, previous):
+        return previous.active_agent_id or previous.agent_id
+    if request.agent_id is not None:
+        return request.agent_id
+    if stored := checkout.state.get(ACTIVE_AGENT.name):
+        active = ACTIVE_AGENT.decode(stored)
+        if active is not None and normalize_id(active):
+            return active
+    return record.agent_id if (record := previous or checkout.latest_run) else DEFAULT_AGENT
+
+
+def _stays_with_agent(request: RunRequest, checkout: Checkout, previous: RunRecord) -> bool:
+    """Whether a continued run starts with work that its current agent has left."""
+    if previous.is_workflow:
+        return True
+    if previous.status is not RunStatus.WAITING:
+        return previous.status is RunStatus.RUNNING
+    if request.decisions or any(it.status is TicketStatus.DECIDED for it in checkout.tickets):
+        return True
+    # A message from a person supersedes the calls, with any agent.
+    return all(message.sender is not None for message in request.messages)
+
+
+def restore_state(
+    request: RunRequest, checkout: Checkout, agent: ResolvedAgent, previous: RunRecord | None
+) -> StateStore:
+    """Return the state that a run begins or goes on with."""
+    state = StateStore(agent.env.keys)
+    if checkout.state:
+        state.restore(checkout.state)
+    if previous is not None:
+        state.restore(checkout.run_state)
+    named = request.agent_id
+    if named is None or (previous is not None and not request.messages):
+        return state
+    is_handed_off = ACTIVE_AGENT.name in state.values
+    if named != agent.spec.id or (is_handed_off and state.get(ACTIVE_AGENT) not in (None, named)):
+        # An agent that the request names overrides an earlier handoff.
+        state.update(ACTIVE_AGENT, named)
+    return state
