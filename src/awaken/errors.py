@@ -111,6 +111,9 @@ if TYPE_CHECKING:
         InvalidGate,
         InvalidScorer,
         NotComparable,
+        RecordedFailure,
+        RecordingEnded,
+        ReplayDiverged,
         UnknownCase,
         UnknownDataset,
         UnknownEval,
@@ -147,11 +150,6 @@ if TYPE_CHECKING:
         ToolInternalError,
         ToolNotFound,
         ToolTimeout,
-    )
-    from awaken.evals.recorded_model import (
-        RecordedFailure,
-        RecordingEnded,
-        ReplayDiverged,
     )
     from awaken.outbound.credentials import AuthorizationFailed, LoginRequired
     from awaken.outbound.private_files import UnusableFile
@@ -481,10 +479,9 @@ _NAMES_OF = {
     ),
     "awaken.contracts.evals.errors": (
         "CannotRecord CannotReplay DatasetConflict Diverged EvalError EvalExists EvalsUnavailable "
-        "InvalidDataset InvalidEval InvalidGate InvalidScorer NotComparable UnknownCase "
-        "UnknownDataset UnknownEval"
+        "InvalidDataset InvalidEval InvalidGate InvalidScorer NotComparable RecordedFailure "
+        "RecordingEnded ReplayDiverged UnknownCase UnknownDataset UnknownEval"
     ),
-    "awaken.evals.recorded_model": "RecordedFailure RecordingEnded ReplayDiverged",
     "awaken.contracts.models.budgets": "BudgetExceeded",
     "awaken.contracts.models.errors": (
         "AllModelsUnavailable AnswerTooLarge ContentFiltered ContextOverflow "
