@@ -102,7 +102,6 @@ if TYPE_CHECKING:
         CannotRecord,
         CannotReplay,
         DatasetConflict,
-        Diverged,
         EvalError,
         EvalExists,
         EvalsUnavailable,
@@ -238,7 +237,6 @@ __all__ = [
     "DedupeConflict",
     "DependenciesFailed",
     "DiscoveryError",
-    "Diverged",
     "DraftConflict",
     "DraftHasConflicts",
     "DraftNotFound",
@@ -478,7 +476,7 @@ _NAMES_OF = {
         "UnknownFact UnreadableDocument"
     ),
     "awaken.contracts.evals.errors": (
-        "CannotRecord CannotReplay DatasetConflict Diverged EvalError EvalExists EvalsUnavailable "
+        "CannotRecord CannotReplay DatasetConflict EvalError EvalExists EvalsUnavailable "
         "InvalidDataset InvalidEval InvalidGate InvalidScorer NotComparable RecordedFailure "
         "RecordingEnded ReplayDiverged UnknownCase UnknownDataset UnknownEval"
     ),
