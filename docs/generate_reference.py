@@ -520,6 +520,7 @@ VARIABLES: dict[str, str] = {
     "A2A_BEARER_TOKEN": "Demo: the token that the agent `a2a` sends to its server.",
     "A2A_REMOTE_URL": "Demo: adds an agent `a2a` that executes at this A2A server.",
     "AWAKEN_ENV_FILE": "The file of variables that commands read instead of `.env`; empty: none.",
+    "AWAKEN_EVAL_MODULES": "Modules whose functions may score in evals, separated by commas.",
     "AWAKEN_LOG_FORMAT": "`json` writes one JSON object a line, with run and thread ids.",
     "AWAKEN_SECRET_DIRS": "Folders whose files may be secrets, as `file:/path`, separated by `:`.",
     "AWAKEN_SECRET_KEYS": (

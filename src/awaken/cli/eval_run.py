@@ -14,7 +14,7 @@ from awaken.contracts.errors import AwakenError, InvalidInput
 from awaken.contracts.evals.eval_runs import EvalBudget, EvalMode
 from awaken.contracts.evals.worlds import Variant
 from awaken.evals.dataset_files import read_folder
-from awaken.evals.evaluating import Dataset, evaluate
+from awaken.evals.evaluating import Dataset, EvalResult, evaluate
 from awaken.evals.reports import ExitCode, choose_exit, read_result, to_json, to_junit, to_markdown
 from awaken.scoring.gates import parse_gate
 
@@ -37,6 +37,15 @@ def report_bad_input(*, is_json: bool) -> Iterator[None]:
         print_error(error, is_json=is_json)
         raise typer.Exit(ExitCode.BAD_INPUT) from error
 
+
+Junit = Annotated[Path | None, typer.Option("--junit", help="Write JUnit XML.")]
+JsonFile = Annotated[
+    Path | None, typer.Option("--json", help="Write JSON; - prints it.", allow_dash=True)
+]
+Markdown = Annotated[Path | None, typer.Option("--md", help="Write Markdown.")]
+NewBaseline = Annotated[
+    Path | None, typer.Option("--save-baseline", help="Write a baseline for later evals.")
+]
 
 commands = new_app()
 
@@ -82,14 +91,10 @@ def run_eval(  # noqa: PLR0913 - one parameter for each option
     budget_tokens: Annotated[
         int | None, typer.Option("--budget-tokens", min=1, help="The most tokens.")
     ] = None,
-    junit: Annotated[Path | None, typer.Option("--junit", help="Write JUnit XML.")] = None,
-    json_file: Annotated[
-        Path | None, typer.Option("--json", help="Write JSON; - prints it.", allow_dash=True)
-    ] = None,
-    markdown: Annotated[Path | None, typer.Option("--md", help="Write Markdown.")] = None,
-    save_baseline: Annotated[
-        Path | None, typer.Option("--save-baseline", help="Write a baseline for later evals.")
-    ] = None,
+    junit: Junit = None,
+    json_file: JsonFile = None,
+    markdown: Markdown = None,
+    save_baseline: NewBaseline = None,
 ) -> None:
     """Try agents with a dataset. Recorded and scripted datasets need no key and no network.
 
@@ -98,8 +103,6 @@ def run_eval(  # noqa: PLR0913 - one parameter for each option
     """
     is_printed = str(json_file) == "-"
     with report_bad_input(is_json=is_printed):
-        dataset = read_dataset(folder)
-        app = load_app(app_place)
         options: dict[str, Any] = {
             "mode": mode,
             "repeats": repeats,
@@ -111,29 +114,31 @@ def run_eval(  # noqa: PLR0913 - one parameter for each option
             "gate": None if gate is None else read_gate_file(gate),
             "budget": _read_budget(budget_usd, budget_tokens),
         }
-        kept = None if baseline is None else read_result(_read(baseline), f"baseline {baseline}")
-        with show_spinner("Tries…"):
-            result = asyncio.run(
-                evaluate(
-                    dataset,
-                    app.agents if app.runtime is None else app.runtime,
-                    variants=read_variants(variant or (), agent),
-                    baseline=kept,
-                    **{name: value for name, value in options.items() if value is not None},
-                )
-            )
-        for path, data in (
-            (junit, to_junit(result)),
-            (None if is_printed else json_file, to_json(result)),
-            (save_baseline, to_json(result)),
-            (markdown, to_markdown(result).encode()),
-        ):
-            if path is not None:
-                _write(path, data)
+        variants = read_variants(variant or (), agent)
+        result = _try_dataset(app_place, read_dataset(folder), variants, baseline, options)
+        _write(junit, to_junit(result))
+        _write(None if is_printed else json_file, to_json(result))
+        _write(save_baseline, to_json(result))
+        _write(markdown, to_markdown(result).encode())
     print_stdout(to_json(result).decode() if is_printed else to_markdown(result).rstrip())
     code = choose_exit(result)
     if code is not ExitCode.PASSED:
         raise typer.Exit(code)
+
+
+def _try_dataset(
+    app_place: str,
+    dataset: Dataset,
+    variants: list[Variant],
+    baseline: Path | None,
+    options: dict[str, Any],
+) -> EvalResult:
+    app = load_app(app_place)
+    kept = None if baseline is None else read_result(_read(baseline), f"baseline {baseline}")
+    given: Any = {name: value for name, value in options.items() if value is not None}
+    agents = app.agents if app.runtime is None else app.runtime
+    with show_spinner("Tries…"):
+        return asyncio.run(evaluate(dataset, agents, variants=variants, baseline=kept, **given))
 
 
 def read_dataset(folder: Path) -> Dataset:
@@ -219,7 +224,9 @@ def _read(path: Path) -> bytes:
         raise InvalidInput(what=str(path), problem=error.strerror or str(error)) from error
 
 
-def _write(path: Path, data: bytes) -> None:
+def _write(path: Path | None, data: bytes) -> None:
+    if path is None:
+        return
     try:
         path.write_bytes(data)
     except OSError as error:

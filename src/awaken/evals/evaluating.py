@@ -7,16 +7,19 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import msgspec
 
+from awaken.contracts.config.publications import hash_object
 from awaken.contracts.evals.cases import Case, CaseEntry, DatasetRevision
 from awaken.contracts.evals.eval_runs import EvalBudget, EvalItem, EvalMode, EvalRecord, EvalSpec
+from awaken.contracts.evals.recordings import Recording
 from awaken.contracts.evals.scores import ScorerSpec
 from awaken.contracts.evals.store import encode_eval_object
 from awaken.contracts.evals.verdicts import EvalComparison, GateResult
 from awaken.contracts.evals.worlds import ToolPolicy, Variant
 from awaken.runtime.resolution.resolver import DEFAULT_AGENT
+from awaken.scoring import scorers as scorers
 
-from . import scorers as scorers
 from .driving import list_items
+from .recording_files import encode_recording
 from .results import (
     ComparedEval,
     EvalEvidence,
@@ -47,6 +50,21 @@ class Dataset(msgspec.Struct, frozen=True, kw_only=True):
     scorers: tuple[ScorerSpec, ...] = ()
     gate: dict[str, Any] | None = None
     recordings: Mapping[str, bytes] = {}
+
+    def with_recorded(self, case: Case, recording: Recording) -> "Dataset":
+        """Return the dataset with one more case, whose models and tools a recording answers.
+
+        Args:
+            case: The case; its `recording` is set.
+            recording: What a run did.
+        """
+        data = encode_recording(recording)
+        named = msgspec.structs.replace(case, recording=hash_object(data))
+        return msgspec.structs.replace(
+            self,
+            cases=(*self.cases, named),
+            recordings={**self.recordings, hash_object(data): data},
+        )
 
 
 class EvalOptions(TypedDict, total=False):

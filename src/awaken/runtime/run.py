@@ -26,14 +26,7 @@ from awaken.contracts.messages.message import (
     ToolCall,
     Transcript,
 )
-from awaken.contracts.models.budgets import (
-    THREAD_LEDGER,
-    Amount,
-    Budget,
-    BudgetScope,
-    OwnPrices,
-    PriceList,
-)
+from awaken.contracts.models.budgets import THREAD_LEDGER, Amount, Budget, OwnPrices, PriceList
 from awaken.contracts.models.inference import InferenceRequest, TokenUsage
 from awaken.contracts.models.model_specs import ModelSpec
 from awaken.contracts.phases import Phase
@@ -238,8 +231,8 @@ class Run(msgspec.Struct, eq=False, weakref=True):
     """The digest of the transcript up to the latest request that sent all of it."""
     meter: PromptCounter | None = None
     """Present once a budget needs the length of requests."""
-    unsettled: Mapping[BudgetScope, Amount] = EMPTY
-    """Spending that is not yet charged to the ledgers of shared scopes."""
+    unsettled: Mapping[str, Amount] = EMPTY
+    """Spending that is not yet charged to the ledgers of shared scopes, by scope."""
     side_call_lock: asyncio.Lock | None = None
     """Held by the tool call that makes a side call to the model."""
     remote_end: RemoteEnd | None = None
