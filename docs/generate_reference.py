@@ -143,6 +143,7 @@ PUBLIC_MODULES = (
     "awaken",
     "awaken.backends",
     "awaken.errors",
+    "awaken.evals",
     "awaken.events",
     "awaken.messages",
     "awaken.models",

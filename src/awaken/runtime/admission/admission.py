@@ -15,7 +15,6 @@ import msgspec
 from awaken.contracts.errors import (
     AwakenError,
     InvalidInput,
-    InvalidResume,
     ThreadBusy,
     VersionConflict,
 )
@@ -24,6 +23,7 @@ from awaken.contracts.lifecycle import RunStatus
 from awaken.contracts.messages.message import Message, MessageMetadata, ToolCall, Transcript
 from awaken.contracts.models.budgets import RUN_LEDGER, THREAD_LEDGER
 from awaken.contracts.plugins.loop_state import (
+    ACTIVE_AGENT,
     PENDING_ACTIONS,
     REQUEST_OPTIONS,
     STOP_STATS,
@@ -38,7 +38,6 @@ from awaken.contracts.runs.records import (
 from awaken.contracts.runs.threads import Thread
 from awaken.contracts.storage.store import Checkout, Store
 from awaken.contracts.tenancy import TENANT_MARK, namespace_in
-from awaken.runtime.journal.bookmark import read_bookmark
 from awaken.runtime.journal.journal import Inbox, Journal
 from awaken.runtime.journal.known_messages import make_already_said, without_repeats
 from awaken.runtime.journal.request_checks import (
@@ -67,8 +66,9 @@ from awaken.runtime.resolution.resolver import (
 )
 from awaken.runtime.resolution.snapshots import RegistrySnapshot
 from awaken.runtime.run import Run, Services
+from awaken.runtime.state.store import StateStore
 from awaken.runtime.suspension.dispatch_plan import address_to_workflow
-from awaken.runtime.suspension.recovery import latest_turn, restore
+from awaken.runtime.suspension.recovery import latest_turn
 from awaken.runtime.suspension.resume import take_decisions
 
 from .continuation import (
@@ -77,10 +77,11 @@ from .continuation import (
     check_queued_context,
     continue_identity,
     continue_record,
+    find_continued,
     own_tickets,
     restore_counters,
-    restore_state,
-    select_agent,
+    restore_left_run,
+    stays_with_agent,
 )
 
 if TYPE_CHECKING:
@@ -207,7 +208,7 @@ class Admission:
         publication = request.publication
         if agent_id is None:
             checkout = await self._store.checkout(thread_id) if thread_id is not None else None
-            agent_id = DEFAULT_AGENT if checkout is None else select_agent(request, checkout, None)
+            agent_id = DEFAULT_AGENT if checkout is None else _select_agent(request, checkout, None)
             if checkout is not None and checkout.open_run is not None:
                 publication = checkout.open_run.publication
         pinned = await self._registry.pin(agent_id, publication)
@@ -248,8 +249,8 @@ class Admission:
         previous, unfinished = None, checkout.open_run
         if unfinished is not None or request.continue_run_id is not None:
             request = address_to_workflow(request, unfinished)
-            previous = await self._find_continued(request, checkout)
-        agent_id = select_agent(request, checkout, previous)
+            previous = await find_continued(self._store, request, checkout)
+        agent_id = _select_agent(request, checkout, previous)
         canary = self._registry.canary if previous is None else None
         publication = request.publication if previous is None else previous.publication
         publication = publication if canary is None else canary.choose(request, thread_id)
@@ -279,7 +280,7 @@ class Admission:
         run = self._assemble(request, checkout, previous, (pinned, agent), run_id)
         is_left = previous is not None and previous.status is RunStatus.RUNNING
         if is_left or checkout.cancel_cause is not None:
-            await self._restore(run, previous, checkout)
+            await restore_left_run(self._store, run, previous, checkout)
         if request.decisions or entered is not None:
             _take_in_rest(run, request, entered)
         return run
@@ -289,44 +290,6 @@ class Admission:
             problem = f"this process cannot open its world '{world}'"
             raise InvalidInput(what="The run's request", problem=problem)
         return await self._worlds.open(world, pinned)
-
-    async def _restore(self, run: Run, previous: RunRecord | None, checkout: Checkout) -> None:
-        """Set a run to the point where another process left it, and cancel one that has to be."""
-        if previous is None:
-            return
-        run_id = run.identity.run_id
-        if previous.status is RunStatus.RUNNING:
-            restore(
-                run,
-                read_bookmark(run.record.bookmark),
-                # A workflow loads the records of all its steps itself.
-                () if run.agent.workflow else await self._store.list_tool_records(run_id),
-                await self._store.find_checkpoint(run_id) if self._store.is_shared else None,
-            )
-        if checkout.cancel_cause is not None:
-            run.token.cancel(checkout.cancel_cause)
-
-    async def _find_continued(self, request: RunRequest, checkout: Checkout) -> RunRecord | None:
-        """Return the run that the request continues: the one it names, else a waiting one."""
-        wanted = request.continue_run_id
-        waiting = checkout.open_run
-        if waiting is not None and waiting.waiting is not None:
-            # A held run goes on where it was: it has another publication, or is usable here.
-            waiting = waiting.release_hold()
-        if wanted is None:
-            if request.run_id_hint or request.dispatch_id_hint:
-                return None
-            return waiting if waiting is not None and waiting.is_resumable_waiting else None
-        if waiting is not None and waiting.run_id == wanted:
-            if request.decisions and not waiting.is_resumable_waiting:
-                raise InvalidResume(run_id=wanted, problem="it is not waiting")
-            return waiting
-        record = await self._store.load_run(wanted)
-        if record is None or record.thread_id != checkout.thread.id:
-            raise InvalidResume(run_id=wanted, problem="it does not exist on this thread")
-        if record.status is RunStatus.DONE:
-            raise InvalidResume(run_id=wanted, problem="it has ended")
-        return record
 
     async def _find_run_id(self, request: RunRequest, thread_id: str) -> str:
         for hint, may_be_created in (
@@ -363,7 +326,7 @@ class Admission:
         else:
             record = continue_record(request, previous)
             identity = continue_identity(request, record, agent.spec.id)
-        state = restore_state(request, checkout, agent, previous)
+        state = _restore_state(request, checkout, agent, previous)
         brings = request.overrides or request.output_schema or request.budgets
         brings_tools = request.frontend_tools or request.session_tools
         if brings or brings_tools or REQUEST_OPTIONS.name in state.values:
@@ -470,6 +433,42 @@ class Admission:
         if agent.workflow is not None:
             record = msgspec.structs.replace(record, is_workflow=True)
         return record, request.identify(run_id, thread.id, agent_id)
+
+
+def _select_agent(request: RunRequest, checkout: Checkout, previous: RunRecord | None) -> str:
+    """Return the requested agent, else the thread's active, else its latest, else the default.
+
+    A recovered run keeps its agent, and so does a run whose suspended calls resume: only the agent
+    that made these calls has their tools. A handoff takes effect when they are done.
+    """
+    if previous is not None and stays_with_agent(request, checkout, previous):
+        return previous.active_agent_id or previous.agent_id
+    if request.agent_id is not None:
+        return request.agent_id
+    if stored := checkout.state.get(ACTIVE_AGENT.name):
+        active = ACTIVE_AGENT.decode(stored)
+        if active is not None and normalize_id(active):
+            return active
+    return record.agent_id if (record := previous or checkout.latest_run) else DEFAULT_AGENT
+
+
+def _restore_state(
+    request: RunRequest, checkout: Checkout, agent: ResolvedAgent, previous: RunRecord | None
+) -> StateStore:
+    """Return the state that a run begins or goes on with."""
+    state = StateStore(agent.env.keys)
+    if checkout.state:
+        state.restore(checkout.state)
+    if previous is not None:
+        state.restore(checkout.run_state)
+    named = request.agent_id
+    if named is None or (previous is not None and not request.messages):
+        return state
+    is_handed_off = ACTIVE_AGENT.name in state.values
+    if named != agent.spec.id or (is_handed_off and state.get(ACTIVE_AGENT) not in (None, named)):
+        # An agent that the request names overrides an earlier handoff.
+        state.update(ACTIVE_AGENT, named)
+    return state
 
 
 def _take_in_rest(run: Run, request: RunRequest, world: "EnteredWorld | None") -> None:

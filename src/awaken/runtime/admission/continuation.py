@@ -5,13 +5,12 @@ from collections.abc import Mapping
 import msgspec
 
 from awaken.contracts.backends.backend import BackendCapabilities, check_root_request
-from awaken.contracts.errors import UnsupportedFeature
-from awaken.contracts.identity import RunIdentity, normalize_id
+from awaken.contracts.errors import InvalidResume, UnsupportedFeature
+from awaken.contracts.identity import RunIdentity
 from awaken.contracts.lifecycle import RunStatus, TicketStatus
 from awaken.contracts.messages.message import Message, ToolCall
 from awaken.contracts.models.budgets import RUN_LEDGER
 from awaken.contracts.plugins.loop_state import (
-    ACTIVE_AGENT,
     STOP_STATS,
     TOOL_CALL_STATES,
     StopStats,
@@ -19,9 +18,11 @@ from awaken.contracts.plugins.loop_state import (
 from awaken.contracts.runs.records import RunRecord, RunRequest
 from awaken.contracts.storage.store import Checkout, Store
 from awaken.contracts.suspension.tickets import Ticket, ToolCallState
-from awaken.runtime.resolution.resolver import DEFAULT_AGENT, ResolvedAgent
+from awaken.runtime.journal.bookmark import read_bookmark
+from awaken.runtime.resolution.resolver import ResolvedAgent
 from awaken.runtime.run import Run
 from awaken.runtime.state.store import StateStore
+from awaken.runtime.suspension.recovery import restore
 
 
 class CannotGoOn(UnsupportedFeature):
@@ -143,24 +144,7 @@ def own_tickets(
     return tickets
 
 
-def select_agent(request: RunRequest, checkout: Checkout, previous: RunRecord | None) -> str:
-    """Return the requested agent, else the thread's active, else its latest, else the default.
-
-    A recovered run keeps its agent, and so does a run whose suspended calls resume: only the agent
-    that made these calls has their tools. A handoff takes effect when they are done.
-    """
-    if previous is not None and _stays_with_agent(request, checkout, previous):
-        return previous.active_agent_id or previous.agent_id
-    if request.agent_id is not None:
-        return request.agent_id
-    if stored := checkout.state.get(ACTIVE_AGENT.name):
-        active = ACTIVE_AGENT.decode(stored)
-        if active is not None and normalize_id(active):
-            return active
-    return record.agent_id if (record := previous or checkout.latest_run) else DEFAULT_AGENT
-
-
-def _stays_with_agent(request: RunRequest, checkout: Checkout, previous: RunRecord) -> bool:
+def stays_with_agent(request: RunRequest, checkout: Checkout, previous: RunRecord) -> bool:
     """Whether a continued run starts with work that its current agent has left."""
     if previous.is_workflow:
         return True
@@ -172,20 +156,43 @@ def _stays_with_agent(request: RunRequest, checkout: Checkout, previous: RunReco
     return all(message.sender is not None for message in request.messages)
 
 
-def restore_state(
-    request: RunRequest, checkout: Checkout, agent: ResolvedAgent, previous: RunRecord | None
-) -> StateStore:
-    """Return the state that a run begins or goes on with."""
-    state = StateStore(agent.env.keys)
-    if checkout.state:
-        state.restore(checkout.state)
-    if previous is not None:
-        state.restore(checkout.run_state)
-    named = request.agent_id
-    if named is None or (previous is not None and not request.messages):
-        return state
-    is_handed_off = ACTIVE_AGENT.name in state.values
-    if named != agent.spec.id or (is_handed_off and state.get(ACTIVE_AGENT) not in (None, named)):
-        # An agent that the request names overrides an earlier handoff.
-        state.update(ACTIVE_AGENT, named)
-    return state
+async def find_continued(store: Store, request: RunRequest, checkout: Checkout) -> RunRecord | None:
+    """Return the run that the request continues: the one it names, else a waiting one."""
+    wanted = request.continue_run_id
+    waiting = checkout.open_run
+    if waiting is not None and waiting.waiting is not None:
+        # A held run goes on where it was: it has another publication, or is usable here.
+        waiting = waiting.release_hold()
+    if wanted is None:
+        if request.run_id_hint or request.dispatch_id_hint:
+            return None
+        return waiting if waiting is not None and waiting.is_resumable_waiting else None
+    if waiting is not None and waiting.run_id == wanted:
+        if request.decisions and not waiting.is_resumable_waiting:
+            raise InvalidResume(run_id=wanted, problem="it is not waiting")
+        return waiting
+    record = await store.load_run(wanted)
+    if record is None or record.thread_id != checkout.thread.id:
+        raise InvalidResume(run_id=wanted, problem="it does not exist on this thread")
+    if record.status is RunStatus.DONE:
+        raise InvalidResume(run_id=wanted, problem="it has ended")
+    return record
+
+
+async def restore_left_run(
+    store: Store, run: Run, previous: RunRecord | None, checkout: Checkout
+) -> None:
+    """Set a run to the point where another process left it, and cancel one that has to be."""
+    if previous is None:
+        return
+    run_id = run.identity.run_id
+    if previous.status is RunStatus.RUNNING:
+        restore(
+            run,
+            read_bookmark(run.record.bookmark),
+            # A workflow loads the records of all its steps itself.
+            () if run.agent.workflow else await store.list_tool_records(run_id),
+            await store.find_checkpoint(run_id) if store.is_shared else None,
+        )
+    if checkout.cancel_cause is not None:
+        run.token.cancel(checkout.cancel_cause)
