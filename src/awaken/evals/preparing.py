@@ -45,8 +45,6 @@ class EvalLimits(Record, frozen=True, kw_only=True):
     lease_ms: int = 15_000
     """How long a driver that died holds its eval."""
     infra_retries: int = 2
-    retention_ms: int = 30 * 24 * 60 * 60 * 1000
-    """How long the threads of samples are kept after the end of their eval."""
 
 
 class EvalParts(msgspec.Struct, frozen=True, kw_only=True):
