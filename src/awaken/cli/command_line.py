@@ -70,7 +70,7 @@ SUMMARIES = {
     "threads": "Conversations.",
     "runs": "Executions on threads.",
     "recording": "What stored runs did, as documents.",
-    "replay": "A stored run once more, without touching the world.",
+    "replay": "Replay a run without its tools touching the world.",
     "tickets": "Tool calls that wait for a decision.",
     "dispatches": "Deliveries of input to threads.",
     "dead-letters": "Deliveries whose attempts are used up.",
