@@ -15,6 +15,7 @@ import re
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator
+from enum import StrEnum
 from itertools import pairwise
 from pathlib import Path
 from types import NoneType, UnionType
@@ -113,6 +114,9 @@ from awaken.providers.openai_chat.encode import ChatOptions
 from awaken.providers.openai_responses.encode import ResponsesOptions
 from awaken.runtime.model_health.breaker import BreakerPolicy
 from awaken.runtime.primitives.system import SystemClock
+from awaken.scoring import SCORERS
+from awaken.scoring.gates import CasesRule, CompareRule, Gate, RequireRule
+from awaken.scoring.marks import ScorerKind
 from awaken.server import (
     FreezeWindow,
     JwtConfig,
@@ -139,6 +143,7 @@ PUBLIC_MODULES = (
     "awaken",
     "awaken.backends",
     "awaken.errors",
+    "awaken.evals",
     "awaken.events",
     "awaken.messages",
     "awaken.models",
@@ -516,6 +521,7 @@ VARIABLES: dict[str, str] = {
     "A2A_BEARER_TOKEN": "Demo: the token that the agent `a2a` sends to its server.",
     "A2A_REMOTE_URL": "Demo: adds an agent `a2a` that executes at this A2A server.",
     "AWAKEN_ENV_FILE": "The file of variables that commands read instead of `.env`; empty: none.",
+    "AWAKEN_EVAL_MODULES": "Modules whose functions may score in evals, separated by commas.",
     "AWAKEN_LOG_FORMAT": "`json` writes one JSON object a line, with run and thread ids.",
     "AWAKEN_SECRET_DIRS": "Folders whose files may be secrets, as `file:/path`, separated by `:`.",
     "AWAKEN_SECRET_KEYS": (
@@ -596,6 +602,7 @@ REFUSALS: dict[str, str] = {
     "nothing_to_interrupt": "The same, for an interrupt.",
     "other_branch": "The cursor belongs to a branch that is not the chat's newest.",
     "revision_required": "A change of a schedule or a trigger names no revision in `If-Match`.",
+    "fixture_exists": "The dataset has a case with this id already.",
     "run_refused": "The webhook was verified, but its trigger may start no run.",
     "overloaded": "The server is at its limit; `Retry-After` says when to retry.",
     "previous_response_in_progress": "OpenAI's routes: a response is continued once it has ended.",
@@ -691,6 +698,7 @@ AUDIT_MEANINGS: dict[str, str] = {
     "secret_unset": "A stored secret was removed.",
     "repin": "A run was given another publication.",
     "reset": "A run of a workflow takes steps again.",
+    "replay": "Effects of a replay or a fork were allowed to happen.",
     "fire": "A schedule was fired by hand.",
     "replay_dead": "A dead letter was queued again.",
     "breaker": "The breaker of a model was set by hand.",
@@ -828,6 +836,33 @@ def _section_table(kind: type) -> str:
     ]
     head = f"**`{kind.__name__}`** · {summary(kind)}"
     return f"{head}\n\n{table(('field', 'type', 'default', 'meaning'), rows)}"
+
+
+def scorer_tables() -> str:
+    """Every scorer with its options, by family."""
+    families: dict[str, list[str]] = {}
+    for kind in SCORERS.values():
+        families.setdefault(kind.family, []).append(_scorer_table(kind))
+    parts = [f"### {name.title()}\n\n" + "\n\n".join(it) for name, it in families.items()]
+    return "\n\n".join(parts)
+
+
+def _scorer_table(kind: ScorerKind) -> str:
+    told = attribute_texts(kind.options)
+    rows = [
+        (f"`{it.name}`", _choices(it.type), _default(it), " ".join(told.get(it.name, "").split()))
+        for it in msgspec.structs.fields(kind.options)
+    ]
+    return f"**`{kind.name}`** · {kind.about}\n\n" + table(
+        ("option", "type", "default", "meaning"), rows
+    )
+
+
+def _choices(type_: Any) -> str:
+    """The values of an enumeration, else the type."""
+    if isinstance(type_, type) and issubclass(type_, StrEnum):
+        return ", ".join(f"`{it}`" for it in type_)
+    return _type(type_)
 
 
 def agent_table() -> str:
@@ -1460,6 +1495,8 @@ PARTS: dict[str, Callable[[], str]] = {
     "config-limits": config_limit_table,
     "publish-rules": lambda: section_tables(PublishRules, FreezeWindow),
     "canary-plan": lambda: section_tables(CanaryPlan, Guardrails),
+    "scorers": scorer_tables,
+    "gate": lambda: section_tables(Gate, RequireRule, CompareRule, CasesRule),
     "loop-keys": key_table,
     "loop-actions": action_table,
     "commands": commands,

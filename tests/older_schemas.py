@@ -5,6 +5,7 @@ LATER_TABLES = (
     "config_secrets", "config_requests", "config_audit", "usage_days", "schedules",
     "schedule_firings", "triggers", "trigger_deliveries",
     "memory_partitions", "memory_items", "memory_vectors", "memory_marks",
+    "eval_objects", "eval_sources", "eval_datasets", "eval_runs", "eval_items", "scores",
 )  # fmt: skip
 """Tables that came after schema 5."""
 LATER_INDEXES = (

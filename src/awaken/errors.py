@@ -99,6 +99,25 @@ if TYPE_CHECKING:
         UsageError,
         VersionConflict,
     )
+    from awaken.contracts.evals.errors import (
+        CannotRecord,
+        CannotReplay,
+        DatasetConflict,
+        EvalError,
+        EvalExists,
+        EvalsUnavailable,
+        InvalidDataset,
+        InvalidEval,
+        InvalidGate,
+        InvalidScorer,
+        NotComparable,
+        RecordedFailure,
+        RecordingEnded,
+        ReplayDiverged,
+        UnknownCase,
+        UnknownDataset,
+        UnknownEval,
+    )
     from awaken.contracts.models.budgets import BudgetExceeded
     from awaken.contracts.resolver_errors import AgentResolverFailed
     from awaken.contracts.secrets import SecretUnresolved
@@ -203,6 +222,8 @@ __all__ = [
     "BudgetExceeded",
     "CancelWanted",
     "CannotGoOn",
+    "CannotRecord",
+    "CannotReplay",
     "CardUnavailable",
     "CommitUnknown",
     "ConfigError",
@@ -212,6 +233,7 @@ __all__ = [
     "CorruptRecord",
     "CursorExpired",
     "CursorInvalid",
+    "DatasetConflict",
     "DecidedMeanwhile",
     "DedupeConflict",
     "DependenciesFailed",
@@ -224,6 +246,9 @@ __all__ = [
     "DuplicateTaskName",
     "EditDenied",
     "EmbeddingFailed",
+    "EvalError",
+    "EvalExists",
+    "EvalsUnavailable",
     "EventInvalid",
     "EventRefused",
     "ExecutionBackendError",
@@ -243,13 +268,17 @@ __all__ = [
     "InvalidCard",
     "InvalidConfig",
     "InvalidContext",
+    "InvalidDataset",
     "InvalidDecision",
     "InvalidEdit",
+    "InvalidEval",
+    "InvalidGate",
     "InvalidInput",
     "InvalidPluginConfig",
     "InvalidRecord",
     "InvalidRequest",
     "InvalidResume",
+    "InvalidScorer",
     "InvalidSpec",
     "InvalidTranscript",
     "InvalidValue",
@@ -273,6 +302,7 @@ __all__ = [
     "NoCanary",
     "NoMemoryOwner",
     "NotAWorkflow",
+    "NotComparable",
     "NotServedHere",
     "NotTheCreator",
     "NothingToResume",
@@ -302,6 +332,8 @@ __all__ = [
     "RecordExists",
     "RecordInUse",
     "RecordNotFound",
+    "RecordedFailure",
+    "RecordingEnded",
     "RefusedByWorkers",
     "RefusedInput",
     "RemoteError",
@@ -316,6 +348,7 @@ __all__ = [
     "RemoteUnreachable",
     "RemoteUnsupported",
     "RepinRefused",
+    "ReplayDiverged",
     "ReservedTaskName",
     "ResetRefused",
     "ResultTooLarge",
@@ -369,9 +402,12 @@ __all__ = [
     "Unauthorized",
     "UnknownAgent",
     "UnknownAnswer",
+    "UnknownCase",
     "UnknownConfigRecord",
+    "UnknownDataset",
     "UnknownDefaultAgent",
     "UnknownDocument",
+    "UnknownEval",
     "UnknownFact",
     "UnknownHandler",
     "UnknownKey",
@@ -440,6 +476,11 @@ _NAMES_OF = {
     "awaken.contracts.memory.errors": (
         "EmbeddingFailed FactExists MemoryFull MemoryUnavailable NoMemoryOwner UnknownDocument "
         "UnknownFact UnreadableDocument"
+    ),
+    "awaken.contracts.evals.errors": (
+        "CannotRecord CannotReplay DatasetConflict EvalError EvalExists EvalsUnavailable "
+        "InvalidDataset InvalidEval InvalidGate InvalidScorer NotComparable RecordedFailure "
+        "RecordingEnded ReplayDiverged UnknownCase UnknownDataset UnknownEval"
     ),
     "awaken.contracts.models.budgets": "BudgetExceeded",
     "awaken.contracts.models.errors": (

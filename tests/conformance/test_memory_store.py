@@ -12,11 +12,13 @@ from awaken.stores.memory import MemoryProfileStore, MemoryStore
 from awaken.testing import FakeClock
 from awaken.testing.store_conformance import (
     CONFIG_CHECKS,
+    EVAL_CHECKS,
     MEMORY_CHECKS,
     PROFILE_CHECKS,
     SCHEDULE_CHECKS,
     STORE_CHECKS,
     ConfigCheck,
+    EvalCheck,
     MemoryCheck,
     ProfileCheck,
     ScheduleCheck,
@@ -62,8 +64,20 @@ def test_the_memory_store_keeps_every_promise_of_a_memory_engine(check: MemoryCh
     asyncio.run(check(MemoryStore().open_memory()))
 
 
+@pytest.mark.parametrize("check", EVAL_CHECKS, ids=name_of)
+def test_the_memory_store_keeps_every_promise_of_an_eval_store(check: EvalCheck) -> None:
+    asyncio.run(check(MemoryStore(clock=FakeClock()).open_evals()))
+
+
 def test_every_check_has_its_own_name() -> None:
-    suites = (STORE_CHECKS, PROFILE_CHECKS, CONFIG_CHECKS, SCHEDULE_CHECKS, MEMORY_CHECKS)
+    suites = (
+        STORE_CHECKS,
+        PROFILE_CHECKS,
+        CONFIG_CHECKS,
+        SCHEDULE_CHECKS,
+        MEMORY_CHECKS,
+        EVAL_CHECKS,
+    )
     names = [name_of(check) for checks in suites for check in checks]
     assert len(names) == len(set(names)) >= 240
 

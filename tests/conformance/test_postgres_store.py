@@ -7,11 +7,13 @@ from tests.postgres.stores import opened
 
 from awaken.testing.store_conformance import (
     CONFIG_CHECKS,
+    EVAL_CHECKS,
     MEMORY_CHECKS,
     PROFILE_CHECKS,
     SCHEDULE_CHECKS,
     STORE_CHECKS,
     ConfigCheck,
+    EvalCheck,
     MemoryCheck,
     ProfileCheck,
     ScheduleCheck,
@@ -43,5 +45,14 @@ def test_the_postgres_store_keeps_every_promise_of_a_memory_engine(check: Memory
     async def run() -> None:
         async with opened(connect_timeout_ms=30_000) as store:
             await check(store.open_memory())
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("check", EVAL_CHECKS, ids=name_of)
+def test_the_postgres_store_keeps_every_promise_of_an_eval_store(check: EvalCheck) -> None:
+    async def run() -> None:
+        async with opened(connect_timeout_ms=30_000) as store:
+            await check(store.open_evals())
 
     asyncio.run(run())

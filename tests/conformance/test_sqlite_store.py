@@ -9,11 +9,13 @@ import pytest
 from awaken.stores.sqlite import SqliteStore
 from awaken.testing.store_conformance import (
     CONFIG_CHECKS,
+    EVAL_CHECKS,
     MEMORY_CHECKS,
     PROFILE_CHECKS,
     SCHEDULE_CHECKS,
     STORE_CHECKS,
     ConfigCheck,
+    EvalCheck,
     MemoryCheck,
     ProfileCheck,
     ScheduleCheck,
@@ -68,3 +70,10 @@ def test_the_sqlite_store_keeps_every_promise_of_a_memory_engine(
     check: MemoryCheck, tmp_path: Path
 ) -> None:
     on_a_file(tmp_path, lambda store: check(store.open_memory()))
+
+
+@pytest.mark.parametrize("check", EVAL_CHECKS, ids=name_of)
+def test_the_sqlite_store_keeps_every_promise_of_an_eval_store(
+    check: EvalCheck, tmp_path: Path
+) -> None:
+    on_a_file(tmp_path, lambda store: check(store.open_evals()))

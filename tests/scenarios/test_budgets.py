@@ -24,7 +24,7 @@ from awaken import (
     tool,
 )
 from awaken.cli.main import app
-from awaken.contracts.models.budgets import TENANT_LEDGER, decode_ledger, tenant_scope
+from awaken.contracts.models.budgets import SHARED_LEDGER, decode_ledger, tenant_scope
 from awaken.contracts.plugins.loop_state import STOP_STATS
 from awaken.errors import RateLimited
 from awaken.events import InferenceComplete, StoppedReason
@@ -341,7 +341,7 @@ def test_permission_and_money_are_two_questions_on_one_call() -> None:
 
 async def tenant_ledger(runtime: AgentRuntime, tenant: str) -> Ledger:
     profile = runtime._engine.services.profile
-    entry = await profile.find_entry(tenant_scope(tenant), TENANT_LEDGER)
+    entry = await profile.find_entry(tenant_scope(tenant), SHARED_LEDGER)
     return decode_ledger(None if entry is None else entry.value)
 
 

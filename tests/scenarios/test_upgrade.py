@@ -163,7 +163,7 @@ def test_what_belonged_to_a_tenant_is_found_and_resumed_under_the_tenants_own_id
 
     asyncio.run(scenario())
     with closing(sqlite3.connect(store_file)) as file:
-        assert file.execute("PRAGMA user_version").fetchone() == (11,)
+        assert file.execute("PRAGMA user_version").fetchone() == (12,)
 
 
 def test_branches_of_a_tenants_threads_are_found_under_their_new_ids(store_file: Path) -> None:
@@ -287,11 +287,11 @@ def test_a_store_from_before_threads_had_tenants_keeps_them_from_now_on(store_fi
         assert file.execute("PRAGMA user_version").fetchone() == (1,)
     asyncio.run(scenario())
     with closing(sqlite3.connect(store_file)) as file:
-        assert file.execute("PRAGMA user_version").fetchone() == (11,)
+        assert file.execute("PRAGMA user_version").fetchone() == (12,)
 
 
 def test_a_file_of_an_older_schema_is_not_checked_but_named(store_file: Path) -> None:
-    with pytest.raises(StoreUnavailable, match="its schema is 1, this version needs 11"):
+    with pytest.raises(StoreUnavailable, match="its schema is 1, this version needs 12"):
         asyncio.run(SqliteStore(store_file).check())
 
 

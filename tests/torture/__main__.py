@@ -30,6 +30,7 @@ STAGES: tuple[tuple[str, str | None, str], ...] = (
     ("control_chaos", "--faults 10", "--faults 500"),
     ("schedule_sweep", "--schedules 4000", "--schedules 1000000"),
     ("due_times", "--schedules 100 --kills 8", "--schedules 1000 --kills 200"),
+    ("eval_kills", "--kills 8 --samples 40", "--kills 100"),
     ("starvation", "", ""),
     ("leaks", "--runs 2500", "--runs 100000"),
     ("many_tasks", "--tasks 400", "--full"),

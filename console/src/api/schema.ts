@@ -1774,6 +1774,368 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/eval/datasets": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List datasets by id. */
+        get: operations["get_v1_eval_datasets"];
+        put?: never;
+        /** Create a dataset; equal inputs are kept and reported. */
+        post: operations["post_v1_eval_datasets"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/eval/datasets/{dataset_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get a dataset with its cases, the newest revision unless another is named. */
+        get: operations["get_v1_eval_datasets_dataset_id"];
+        /** Replace what a dataset says by a new revision. */
+        put: operations["put_v1_eval_datasets_dataset_id"];
+        post?: never;
+        /** Delete a dataset; evals can still read its old revisions. */
+        delete: operations["delete_v1_eval_datasets_dataset_id"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/eval/datasets/{dataset_id}/cases/{case_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get one case of a dataset. */
+        get: operations["get_v1_eval_datasets_dataset_id_cases_case_id"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/eval/datasets/{dataset_id}/fixtures": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Add a case; an equal input is kept and reported. */
+        post: operations["post_v1_eval_datasets_dataset_id_fixtures"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/eval/datasets/{dataset_id}/import": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Add the cases of another tool's file; what cannot be carried over is listed. */
+        post: operations["post_v1_eval_datasets_dataset_id_import"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/eval/datasets/{dataset_id}/import-dialogue": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Make one case with several turns of runs that followed each other. */
+        post: operations["post_v1_eval_datasets_dataset_id_import_dialogue"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/eval/datasets/{dataset_id}/import-traces": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Make cases of runs that fit a filter: a random sample of them. */
+        post: operations["post_v1_eval_datasets_dataset_id_import_traces"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/eval/datasets/{dataset_id}/items": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Make a case of a run; without an expectation it is a draft with a proposal. */
+        post: operations["post_v1_eval_datasets_dataset_id_items"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/eval/datasets/{dataset_id}/revisions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List the revisions of a dataset, newest first. */
+        get: operations["get_v1_eval_datasets_dataset_id_revisions"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/eval/judges/{scorer}/calibration": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Say how far a judge agrees with people. */
+        get: operations["get_v1_eval_judges_scorer_calibration"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/eval/labels": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Label what judges have scored; labels calibrate them. */
+        post: operations["post_v1_eval_labels"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/eval/online": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Try one input with several models; waits up to 30 seconds for the end. */
+        post: operations["post_v1_eval_online"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/eval/runs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List evals, newest first. */
+        get: operations["get_v1_eval_runs"];
+        put?: never;
+        /** Try a dataset; waits up to 30 seconds for the end. */
+        post: operations["post_v1_eval_runs"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/eval/runs/{eval_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get an eval with the reports of its fixtures, and its difference from a baseline. */
+        get: operations["get_v1_eval_runs_eval_id"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/evals": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List evals, newest first. */
+        get: operations["get_v1_evals"];
+        put?: never;
+        /** Plan an eval and begin it. */
+        post: operations["post_v1_evals"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/evals/estimate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Estimate what an eval would use, and check it; nothing is spent. */
+        post: operations["post_v1_evals_estimate"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/evals/{eval_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get an eval with its figures, once it has ended. */
+        get: operations["get_v1_evals_eval_id"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/evals/{eval_id}/cancel": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Cancel an eval and the runs of its samples. */
+        post: operations["post_v1_evals_eval_id_cancel"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/evals/{eval_id}/compare/{other_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Compare two evals, paired by case. */
+        get: operations["get_v1_evals_eval_id_compare_other_id"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/evals/{eval_id}/items": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List the items of an eval, in the order of the plan. */
+        get: operations["get_v1_evals_eval_id_items"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/evals/{eval_id}/stream": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Stream the items of an eval as they are scored, and its record when it has ended. */
+        get: operations["get_v1_evals_eval_id_stream"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/knowledge": {
         parameters: {
             query?: never;
@@ -2346,6 +2708,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/runs/{run_id}/diff/{other_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Compare two runs: aligned steps, calls, state, ends and figures. */
+        get: operations["get_v1_runs_run_id_diff_other_id"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/runs/{run_id}/events": {
         parameters: {
             query?: never;
@@ -2406,7 +2785,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Create a thread with the messages before the input of a run; the run's thread stays. */
+        /** Create a thread as a run found it, or go on from any point of the run on a new thread. */
         post: operations["post_v1_runs_run_id_fork"];
         delete?: never;
         options?: never;
@@ -2431,6 +2810,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/runs/{run_id}/recording": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get what a run did as a portable document, redacted unless `redact=none`. */
+        get: operations["get_v1_runs_run_id_recording"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/runs/{run_id}/repin": {
         parameters: {
             query?: never;
@@ -2448,6 +2844,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/runs/{run_id}/replay": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Replay a run with recorded tools and compare; nothing outside is touched. */
+        post: operations["post_v1_runs_run_id_replay"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/runs/{run_id}/reset": {
         parameters: {
             query?: never;
@@ -2459,6 +2872,24 @@ export interface paths {
         put?: never;
         /** Let a workflow that waits take a step and all later ones again; lists their effects. */
         post: operations["post_v1_runs_run_id_reset"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/runs/{run_id}/scores": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List the scores of a run, newest first. */
+        get: operations["get_v1_runs_run_id_scores"];
+        put?: never;
+        /** Score a run, or one of its steps, as a person. */
+        post: operations["post_v1_runs_run_id_scores"];
         delete?: never;
         options?: never;
         head?: never;
@@ -3484,6 +3915,51 @@ export interface components {
             window_seconds: number;
         };
         /**
+         * AgentSpec
+         * @description An agent as data.
+         */
+        AgentSpec: {
+            /** @default [] */
+            active_hook_filter: string[];
+            /** @default null */
+            allowed_tools: string[] | null;
+            /** @default [] */
+            budgets: components["schemas"]["Budget"][];
+            /** @default null */
+            context_policy: components["schemas"]["ContextWindowPolicy"] | null;
+            /** @default [] */
+            delegates: string[];
+            /** @default  */
+            description: string;
+            /** @default null */
+            endpoint: components["schemas"]["RemoteEndpoint"] | null;
+            /** @default null */
+            excluded_tools: string[] | null;
+            /** @default false */
+            frontend_tools_may_replace: boolean;
+            id: string;
+            /** @default 2 */
+            max_continuation_retries: number;
+            /** @default 16 */
+            max_rounds: number;
+            /** @default  */
+            model_id: string;
+            /** @default true */
+            parallel_tools: boolean;
+            /** @default [] */
+            plugin_ids: string[];
+            /** @default null */
+            reasoning_effort: components["schemas"]["Effort"] | components["schemas"]["EffortBudget"] | null;
+            /** @default null */
+            registry: string | null;
+            /** @default {} */
+            sections: Record<string, unknown>;
+            /** @default [] */
+            stop_conditions: (components["schemas"]["MaxRounds"] | components["schemas"]["Timeout"] | components["schemas"]["TokenBudget"] | components["schemas"]["ConsecutiveErrors"] | components["schemas"]["StopOnTool"] | components["schemas"]["ContentMatch"] | components["schemas"]["LoopDetection"])[];
+            /** @default  */
+            system_prompt: string;
+        };
+        /**
          * AgentView
          * @description An agent that can be run.
          */
@@ -3515,6 +3991,15 @@ export interface components {
             nanos: number;
             /** @default 0 */
             tokens: number;
+        };
+        /**
+         * AmountRange
+         * @description An amount with what it was at least and at most, if every sample is as the extreme one.
+         */
+        AmountRange: {
+            expected: number;
+            high: number;
+            low: number;
         };
         /**
          * AnswerView
@@ -3634,7 +4119,7 @@ export interface components {
          * @description What an actor did.
          * @enum {unknown}
          */
-        AuditAction: "apply_failed" | "batch" | "breaker" | "canary" | "cancel" | "create" | "delete" | "fire" | "login" | "pin" | "promote" | "publish" | "purge" | "repin" | "replay_dead" | "reset" | "restart" | "restore" | "retry_outbox" | "rollback" | "secret_set" | "secret_unset" | "seed_apply" | "switch" | "update";
+        AuditAction: "apply_failed" | "batch" | "breaker" | "canary" | "cancel" | "create" | "delete" | "fire" | "login" | "pin" | "promote" | "publish" | "purge" | "repin" | "replay" | "replay_dead" | "reset" | "restart" | "restore" | "retry_outbox" | "rollback" | "secret_set" | "secret_unset" | "seed_apply" | "switch" | "update";
         /**
          * AuditItem
          * @description One act, with the record before and after it as far as they are kept.
@@ -3821,7 +4306,7 @@ export interface components {
          * @description The scope whose spending a budget limits.
          * @enum {unknown}
          */
-        BudgetScope: "run" | "tenant" | "thread";
+        BudgetScope: "group" | "run" | "tenant" | "thread";
         /**
          * BudgetStatus
          * @description A budget: whose it is and, if a tenant is asked for, what that tenant has used of it.
@@ -3847,6 +4332,60 @@ export interface components {
             binary_version: string;
             /** @enum {unknown} */
             kind: "builtin";
+        };
+        /**
+         * Calibration
+         * @description How far a judge agrees with people.
+         */
+        Calibration: {
+            /** @default null */
+            agreement: number | null;
+            /** @default null */
+            agreement_interval: components["schemas"]["Interval"] | null;
+            /** @default null */
+            false_fail: number | null;
+            /** @default null */
+            false_fail_interval: components["schemas"]["Interval"] | null;
+            /** @default null */
+            false_pass: number | null;
+            /** @default null */
+            false_pass_interval: components["schemas"]["Interval"] | null;
+            /** @default 0 */
+            human_fails: number;
+            /** @default 0 */
+            human_passes: number;
+            is_calibrated?: boolean;
+            /** @default null */
+            kappa: number | null;
+            /** @default null */
+            kappa_interval: components["schemas"]["Interval"] | null;
+            labels?: number;
+            /** @default null */
+            prompt_hash: string | null;
+            /** @default  */
+            scorer: string;
+            /** @default null */
+            self_consistency: number | null;
+        };
+        /**
+         * CallCount
+         * @description How many calls have to match.
+         */
+        CallCount: {
+            n?: number;
+            op?: components["schemas"]["CountOp"];
+        };
+        /**
+         * CallDiff
+         * @description A call that only one run made, or that both made otherwise.
+         */
+        CallDiff: {
+            /** @default null */
+            after: unknown;
+            /** @default null */
+            before: unknown;
+            change: components["schemas"]["StepChange"];
+            tool: string;
         };
         /**
          * CallFigures
@@ -3886,6 +4425,12 @@ export interface components {
             newly_asked?: number;
             newly_denied?: number;
         };
+        /**
+         * CallMatch
+         * @description Which recorded call answers: each call is used once.
+         * @enum {unknown}
+         */
+        CallMatch: "args" | "name" | "ordinal";
         /**
          * CallPreview
          * @description What would happen to a call, and what decides: a rule, `default`, or `approval`.
@@ -3976,6 +4521,26 @@ export interface components {
             skills: components["schemas"]["SkillCapability"][];
             supported_adapters: string[];
             tools: components["schemas"]["ToolCapability"][];
+        };
+        /**
+         * CaseDifference
+         * @description One case in a comparison.
+         */
+        CaseDifference: {
+            case_id: string;
+            difference: number;
+            first: number;
+            second: number;
+            /** @default 1 */
+            weight: number;
+        };
+        /**
+         * CaseView
+         * @description A case of a revision.
+         */
+        CaseView: {
+            case: Record<string, unknown>;
+            revision: number;
         };
         /**
          * ChangedCalls
@@ -4110,6 +4675,12 @@ export interface components {
             thread_id: string | null;
         };
         /**
+         * CompactionMode
+         * @description Where a compaction may cut the history.
+         * @enum {unknown}
+         */
+        CompactionMode: "compact_to_safe_frontier" | "keep_recent_raw_suffix";
+        /**
          * ComparePolicies
          * @description Two sections `permission`. Without `old`: the rules that the agent has now.
          *
@@ -4125,6 +4696,15 @@ export interface components {
             old: Record<string, unknown> | null;
         };
         /**
+         * ComparedEvals
+         * @description The variants of the second eval against those of the first.
+         */
+        ComparedEvals: {
+            comparisons: components["schemas"]["EvalComparison"][];
+            /** @default [] */
+            warnings: string[];
+        };
+        /**
          * ComparedRecord
          * @description How one record differs between two publications.
          */
@@ -4134,6 +4714,12 @@ export interface components {
             ns: string;
             state: components["schemas"]["MergeState"];
         };
+        /**
+         * ComparisonVerdict
+         * @description What a comparison says of the second variant.
+         * @enum {unknown}
+         */
+        ComparisonVerdict: "better" | "same" | "undecided" | "worse";
         /**
          * ConfigImpact
          * @description What a change does. What only a look into the store tells is None without that look.
@@ -4178,6 +4764,24 @@ export interface components {
             taskPushNotificationConfig: components["schemas"]["PushConfig"] | null;
         };
         /**
+         * ConsecutiveErrors
+         * @description Stop after this many failed steps in a row: every tool call of the step failed.
+         */
+        ConsecutiveErrors: {
+            max: number;
+            /** @enum {unknown} */
+            type: "consecutive_errors";
+        };
+        /**
+         * ContentMatch
+         * @description Stop when the answer matches this RE2 pattern.
+         */
+        ContentMatch: {
+            pattern: string;
+            /** @enum {unknown} */
+            type: "content_match";
+        };
+        /**
          * ContentPart
          * @description A part of a message; clients before 1.0 send every file as `binary`.
          */
@@ -4196,6 +4800,26 @@ export interface components {
             type: "audio" | "binary" | "document" | "image" | "text" | "video";
             /** @default null */
             url: string | null;
+        };
+        /**
+         * ContextWindowPolicy
+         * @description How much history a request may contain.
+         */
+        ContextWindowPolicy: {
+            /** @default null */
+            autocompact_threshold: number | null;
+            /** @default keep_recent_raw_suffix */
+            compaction_mode: components["schemas"]["CompactionMode"];
+            /** @default 2 */
+            compaction_raw_suffix_messages: number;
+            /** @default true */
+            enable_prompt_cache: boolean;
+            /** @default 200000 */
+            max_context_tokens: number;
+            /** @default 16384 */
+            max_output_tokens: number;
+            /** @default 10 */
+            min_recent_messages: number;
         };
         /**
          * CostImpact
@@ -4231,6 +4855,12 @@ export interface components {
             items: components["schemas"]["CostlyRun"][];
             looked_at: number;
         };
+        /**
+         * CountOp
+         * @description How a number of calls is compared.
+         * @enum {unknown}
+         */
+        CountOp: "at_least" | "at_most" | "exactly";
         /**
          * CreateChat
          * @description The body of `POST /v1/chat/completions`.
@@ -4316,6 +4946,68 @@ export interface components {
             type: "cron";
             /** @default UTC */
             zone: string;
+        };
+        /**
+         * DatasetList
+         * @description Datasets by id.
+         */
+        DatasetList: {
+            datasets: components["schemas"]["DatasetSummary"][];
+        };
+        /**
+         * DatasetMeta
+         * @description When a revision was written, and by whom.
+         */
+        DatasetMeta: {
+            revision: number;
+            updated_at?: number;
+            /** @default  */
+            updated_by: string;
+        };
+        /**
+         * DatasetReplacement
+         * @description A whole new revision.
+         */
+        DatasetReplacement: {
+            expected_revision: number;
+            /** @default false */
+            redact: boolean;
+            spec: components["schemas"]["DatasetSpec"];
+        };
+        /**
+         * DatasetSpec
+         * @description What a dataset says; a fixture is a case.
+         */
+        DatasetSpec: {
+            description?: string;
+            fixtures?: Record<string, unknown>[];
+            /** @default null */
+            gate: Record<string, unknown> | null;
+            /** @default [] */
+            scorers: components["schemas"]["ScorerSpec"][];
+        };
+        /**
+         * DatasetSummary
+         * @description A dataset in a list.
+         */
+        DatasetSummary: {
+            description?: string;
+            fixture_count?: number;
+            id: string;
+            revision: number;
+        };
+        /**
+         * DatasetView
+         * @description A revision of a dataset.
+         */
+        DatasetView: {
+            /** @default [] */
+            duplicates: components["schemas"]["DuplicateCase"][];
+            /** @default [] */
+            erased: string[];
+            id: string;
+            meta: components["schemas"]["DatasetMeta"];
+            spec: components["schemas"]["DatasetSpec"];
         };
         /**
          * DecisionAction
@@ -4445,6 +5137,40 @@ export interface components {
             thread_ids: string[];
         };
         /**
+         * DialogueImport
+         * @description Runs of one thread that become one case.
+         */
+        DialogueImport: {
+            /** @default null */
+            description: string | null;
+            /** @default null */
+            expect: components["schemas"]["Expectation"] | null;
+            /** @default null */
+            expected: components["schemas"]["Expectation"] | null;
+            expected_revision: number;
+            /** @default null */
+            fixture_id: string | null;
+            /** @default optional */
+            provider_script_mode: components["schemas"]["ScriptMode"];
+            /** @default true */
+            recording: boolean;
+            run_ids: string[];
+            /** @default  */
+            split: string;
+            /** @default [] */
+            tags: string[];
+        };
+        /**
+         * DialogueImportReply
+         * @description The case that was made.
+         */
+        DialogueImportReply: {
+            dataset_revision: number;
+            /** @default [] */
+            duplicates: components["schemas"]["DuplicateCase"][];
+            fixture_id: string;
+        };
+        /**
          * DispatchView
          * @description One delivery of input; times in milliseconds.
          */
@@ -4483,6 +5209,12 @@ export interface components {
             recorded: string;
             step: string;
         };
+        /**
+         * DivergenceKind
+         * @description Where a replay parts from its recording.
+         * @enum {unknown}
+         */
+        DivergenceKind: "answer" | "call" | "decision" | "end" | "request" | "result" | "state";
         /**
          * Document
          * @description A file such as a PDF.
@@ -4613,6 +5345,27 @@ export interface components {
          */
         DriftChoice: "force" | "keep" | "stop";
         /**
+         * DuplicateCase
+         * @description A case whose input another case of the dataset has already.
+         */
+        DuplicateCase: {
+            case_id: string;
+            same_as: string;
+        };
+        /**
+         * Effort
+         * @description How hard the model should think.
+         * @enum {unknown}
+         */
+        Effort: "high" | "low" | "max" | "medium" | "none";
+        /**
+         * EffortBudget
+         * @description A budget of thinking tokens.
+         */
+        EffortBudget: {
+            budget: number;
+        };
+        /**
          * ErrorEvent
          * @description A run's outcome could not be stored, or something failed outside any run.
          */
@@ -4623,6 +5376,190 @@ export interface components {
             event_type: "error";
             message: string;
         };
+        /**
+         * EvalBudget
+         * @description What a whole eval may spend, judges and simulated users included.
+         */
+        EvalBudget: {
+            /** @default null */
+            cost_usd: number | null;
+            /** @default null */
+            time_ms: number | null;
+            /** @default null */
+            tokens: number | null;
+        };
+        /**
+         * EvalComparison
+         * @description The second variant against the first by every scorer that both have.
+         */
+        EvalComparison: {
+            /** @default null */
+            cost_ratio: number | null;
+            first: string;
+            /** @default [] */
+            scorers: components["schemas"]["ScorerComparison"][];
+            second: string;
+            /** @default [] */
+            warnings: string[];
+        };
+        /**
+         * EvalEstimate
+         * @description What an eval will probably use; without judges and simulated users.
+         */
+        EvalEstimate: {
+            cases: number;
+            /** @default null */
+            cost_usd: components["schemas"]["AmountRange"] | null;
+            known_cases: number;
+            samples: number;
+            source: string;
+            /** @default null */
+            tokens: components["schemas"]["AmountRange"] | null;
+        };
+        /**
+         * EvalItem
+         * @description One sample of a cell; written once.
+         */
+        EvalItem: {
+            /** @default [] */
+            calls: string[];
+            case_id: string;
+            /** @default null */
+            cost_usd: number | null;
+            /** @default null */
+            divergence: components["schemas"]["ReplayDivergence"] | null;
+            /** @default null */
+            error: string | null;
+            /** @default null */
+            ms: number | null;
+            number: number;
+            /** @default null */
+            outcome: string | null;
+            /** @default null */
+            run_id: string | null;
+            sample: number;
+            /** @default [] */
+            scores: components["schemas"]["Score"][];
+            status: components["schemas"]["ItemStatus"];
+            /** @default  */
+            text: string;
+            /** @default null */
+            usage: components["schemas"]["TokenUsage"] | null;
+            variant: string;
+            /** @default 1 */
+            weight: number;
+        };
+        /**
+         * EvalList
+         * @description A page of evals.
+         */
+        EvalList: {
+            evals: components["schemas"]["NumberedEval"][];
+        };
+        /**
+         * EvalMode
+         * @description Who answers in the samples of an eval.
+         * @enum {unknown}
+         */
+        EvalMode: "live" | "recorded" | "scripted" | "verify";
+        /**
+         * EvalRecord
+         * @description An eval in the store.
+         */
+        EvalRecord: {
+            /** @default 0 */
+            created_at: number;
+            /** @default  */
+            created_by: string;
+            eval_id: string;
+            /** @default null */
+            finished_at: number | null;
+            /** @default [] */
+            looks: Record<string, unknown>[];
+            /** @default null */
+            manifest_hash: string | null;
+            /** @default 0 */
+            planned: number;
+            /** @default null */
+            problem: string | null;
+            /** @default {} */
+            publications: {
+                [key: string]: number;
+            };
+            revision: number;
+            spec: components["schemas"]["EvalSpec"];
+            /** @default {} */
+            spent: Record<string, unknown>;
+            /** @default null */
+            started_at: number | null;
+            /** @default planned */
+            status: components["schemas"]["EvalStatus"];
+            /** @default {} */
+            summary: Record<string, unknown>;
+            /** @default null */
+            tenant_id: string | null;
+        };
+        /**
+         * EvalSpec
+         * @description What to try, how often, and what it may cost.
+         */
+        EvalSpec: {
+            /** @default null */
+            baseline: string | null;
+            /** @default null */
+            budget: components["schemas"]["EvalBudget"] | null;
+            /** @default [] */
+            cases: string[];
+            /** @default 60000 */
+            cell_timeout_ms: number;
+            /** @default 4 */
+            concurrency: number;
+            dataset_id: string;
+            /** @default null */
+            gate: Record<string, unknown> | null;
+            /** @default false */
+            has_drafts: boolean;
+            /** @default null */
+            id: string | null;
+            /** @default null */
+            judge: Record<string, unknown> | null;
+            /** @default null */
+            judge_model_id: string | null;
+            /** @default null */
+            max_tokens_per_cell: number | null;
+            /** @default live */
+            mode: components["schemas"]["EvalMode"];
+            /** @default null */
+            repeats: number | null;
+            /** @default null */
+            revision: number | null;
+            /** @default [] */
+            scorers: components["schemas"]["ScorerSpec"][];
+            /** @default 0 */
+            seed: number;
+            /** @default null */
+            split: string | null;
+            /** @default false */
+            stop_early: boolean;
+            /** @default [] */
+            tags: string[];
+            /** @default {} */
+            tools: components["schemas"]["ToolPolicy"];
+            /**
+             * @default [
+             *       {
+             *         "name": "default"
+             *       }
+             *     ]
+             */
+            variants: components["schemas"]["Variant"][];
+        };
+        /**
+         * EvalStatus
+         * @description The state of an eval.
+         * @enum {unknown}
+         */
+        EvalStatus: "cancelled" | "done" | "failed" | "incomplete" | "planned" | "running";
         /**
          * EventFilter
          * @description Which events start a run; others are acknowledged and ignored.
@@ -4643,6 +5580,32 @@ export interface components {
             is_duplicate: boolean;
             name: string;
             run_id: string;
+        };
+        /**
+         * Expectation
+         * @description The expectations of a fixture of Awaken for Rust, by its names; each becomes a scorer.
+         */
+        Expectation: {
+            /** @default null */
+            expected_error_type: string | null;
+            /** @default [] */
+            final_answer_contains: string[];
+            /** @default [] */
+            final_answer_excludes: string[];
+            /** @default [] */
+            forbidden_tools: string[];
+            /** @default null */
+            max_duration_ms: number | null;
+            /** @default null */
+            max_tokens_total: number | null;
+            /** @default null */
+            min_judge_score: number | null;
+            /** @default [] */
+            required_tool_calls: components["schemas"]["RequiredCall"][];
+            /** @default null */
+            tool_sequence: string[] | null;
+            /** @default exact */
+            tool_sequence_mode: components["schemas"]["SequenceMode"];
         };
         /**
          * ExportedFiles
@@ -4727,6 +5690,20 @@ export interface components {
             path: string;
         };
         /**
+         * FileImportReply
+         * @description What became of a file.
+         */
+        FileImportReply: {
+            added: string[];
+            dataset_revision: number;
+            /** @default [] */
+            duplicates: components["schemas"]["DuplicateCase"][];
+            /** @default [] */
+            left_out: string[];
+            /** @default [] */
+            replaced: string[];
+        };
+        /**
          * FileSet
          * @description Everything that files say, and who they are.
          */
@@ -4780,6 +5757,59 @@ export interface components {
             thread_id: string | null;
         };
         /**
+         * FixtureJudge
+         * @description The judge of `min_judge_score`.
+         */
+        FixtureJudge: {
+            model_id: string;
+            rubric: string;
+        };
+        /**
+         * FixtureRun
+         * @description An eval, as Awaken for Rust asks for it.
+         */
+        FixtureRun: {
+            /** @default null */
+            agent_id: string | null;
+            /** @default {} */
+            agent_overrides: Record<string, unknown>;
+            /** @default null */
+            baseline_run_id: string | null;
+            dataset_id: string;
+            /** @default null */
+            id: string | null;
+            /** @default null */
+            judge: components["schemas"]["FixtureJudge"] | null;
+            /** @default null */
+            max_total_tokens: number | null;
+            /** @default null */
+            max_walltime_secs: number | null;
+            /** @default scripted */
+            mode: string;
+            /** @default [] */
+            models: string[];
+            /** @default 1 */
+            samples: number;
+        };
+        /**
+         * FixtureRunList
+         * @description Runs, newest first, without their items.
+         */
+        FixtureRunList: {
+            runs: Record<string, unknown>[];
+        };
+        /**
+         * FixtureRunReply
+         * @description A run with what was asked for beside it.
+         */
+        FixtureRunReply: {
+            /** @default null */
+            aggregates: Record<string, unknown>[] | null;
+            /** @default null */
+            diff: Record<string, unknown>[] | null;
+            run: Record<string, unknown>;
+        };
+        /**
          * FollowerView
          * @description What one process of the store has applied.
          */
@@ -4799,6 +5829,15 @@ export interface components {
             transcripts: components["schemas"]["HoldingThreadView"][];
         };
         /**
+         * ForkPlace
+         * @description A point of a run: before the inference of a step, before its tools, or after a result.
+         */
+        ForkPlace: {
+            /** @default null */
+            results: number | null;
+            step: number;
+        };
+        /**
          * ForkPoint
          * @description Where a thread branched off: it shares the other thread's messages up to this one.
          */
@@ -4806,6 +5845,16 @@ export interface components {
             /** @default null */
             message_id: string | null;
             thread_id: string;
+        };
+        /**
+         * ForkRun
+         * @description Where to fork a run.
+         */
+        ForkRun: {
+            /** @default false */
+            allow_effects: boolean;
+            /** @default null */
+            at: components["schemas"]["ForkPlace"] | null;
         };
         /**
          * ForkThread
@@ -4816,6 +5865,16 @@ export interface components {
             at: string | null;
             /** @default null */
             before: string | null;
+        };
+        /**
+         * ForkedAt
+         * @description The place in another run from which a run goes on.
+         */
+        ForkedAt: {
+            /** @default null */
+            results: number | null;
+            run_id: string;
+            step: number;
         };
         /**
          * Format
@@ -4962,6 +6021,12 @@ export interface components {
             type: "image";
         };
         /**
+         * ImportFormat
+         * @description Whose file it is.
+         * @enum {unknown}
+         */
+        ImportFormat: "adk" | "csv" | "jsonl" | "openai" | "promptfoo" | "pydantic" | "rust";
+        /**
          * InferenceComplete
          * @description One model turn finished.
          */
@@ -4984,11 +6049,37 @@ export interface components {
             usage: components["schemas"]["TokenUsage"] | null;
         };
         /**
+         * InferenceOverride
+         * @description Parameters that replace the agent's own for a run or a step.
+         */
+        InferenceOverride: {
+            /** @default null */
+            max_tokens: number | null;
+            /** @default null */
+            provider_options: Record<string, unknown> | null;
+            /** @default null */
+            reasoning_effort: components["schemas"]["Effort"] | components["schemas"]["EffortBudget"] | null;
+            /** @default null */
+            temperature: number | null;
+            /** @default null */
+            top_p: number | null;
+            /** @default null */
+            upstream_model: string | null;
+        };
+        /**
          * InputMode
          * @description How input reaches a thread.
          * @enum {unknown}
          */
         InputMode: "interrupt" | "queue" | "resume" | "steer";
+        /**
+         * Interval
+         * @description Where a true value lies, with 95 % confidence unless said otherwise.
+         */
+        Interval: {
+            high: number;
+            low: number;
+        };
         /**
          * IntervalTiming
          * @description Every so many milliseconds, counted from `start_at`, else from the schedule's creation.
@@ -5037,6 +6128,35 @@ export interface components {
             tool_calls: components["schemas"]["OpenAiTool"][] | null;
             /** @default message */
             type: string;
+        };
+        /**
+         * ItemList
+         * @description A page of items.
+         */
+        ItemList: {
+            items: components["schemas"]["EvalItem"][];
+        };
+        /**
+         * ItemStatus
+         * @description What became of one sample.
+         * @enum {unknown}
+         */
+        ItemStatus: "cut" | "diverged" | "failed" | "infra_error" | "scored" | "timeout";
+        /**
+         * JudgeUse
+         * @description What a judged score was made with.
+         */
+        JudgeUse: {
+            /** @default null */
+            cost_usd: number | null;
+            model_id: string;
+            prompt_hash: string;
+            /** @default [] */
+            run_ids: string[];
+            /** @default null */
+            tokens: number | null;
+            /** @default [] */
+            votes: number[];
         };
         /**
          * ListedFacts
@@ -5214,6 +6334,15 @@ export interface components {
             state: string;
         };
         /**
+         * LoopDetection
+         * @description Stop when the last `window` steps requested exactly the same tool calls.
+         */
+        LoopDetection: {
+            /** @enum {unknown} */
+            type: "loop_detection";
+            window: number;
+        };
+        /**
          * MailboxItem
          * @description Any JSON; its `text`, or else all of it as JSON, becomes one message.
          */
@@ -5239,6 +6368,15 @@ export interface components {
             source: string;
             updated_at: number;
             updated_by: string;
+        };
+        /**
+         * MaxRounds
+         * @description Stop after this many inferences.
+         */
+        MaxRounds: {
+            rounds: number;
+            /** @enum {unknown} */
+            type: "max_rounds";
         };
         /**
          * McpInventory
@@ -5421,6 +6559,30 @@ export interface components {
          */
         MissingHistory: "not_kept" | "purged";
         /**
+         * Modalities
+         * @description What a model reads and what it writes.
+         */
+        Modalities: {
+            /**
+             * @default [
+             *       "text"
+             *     ]
+             */
+            input: components["schemas"]["Modality"][];
+            /**
+             * @default [
+             *       "text"
+             *     ]
+             */
+            output: components["schemas"]["Modality"][];
+        };
+        /**
+         * Modality
+         * @description What a model reads or writes.
+         * @enum {unknown}
+         */
+        Modality: "audio" | "document" | "image" | "text" | "video";
+        /**
          * ModelChoice
          * @description A model that may answer for an agent.
          */
@@ -5436,6 +6598,39 @@ export interface components {
         ModelChoices: {
             items: components["schemas"]["ModelChoice"][];
             model: string;
+        };
+        /**
+         * ModelPrices
+         * @description US dollars per million tokens; an absent price of cached tokens is the price of input.
+         */
+        ModelPrices: {
+            /** @default null */
+            cache_read: number | null;
+            /** @default null */
+            cache_write: number | null;
+            input: number;
+            output: number;
+        };
+        /**
+         * ModelSpec
+         * @description A model that agents may name: which provider, which name there, what it can do.
+         */
+        ModelSpec: {
+            /** @default null */
+            context_window: number | null;
+            id: string;
+            /** @default null */
+            knowledge_cutoff: string | null;
+            /** @default null */
+            max_output_tokens: number | null;
+            /** @default {} */
+            modalities: components["schemas"]["Modalities"];
+            /** @default {} */
+            options: Record<string, unknown>;
+            /** @default null */
+            prices: components["schemas"]["ModelPrices"] | null;
+            provider_id: string;
+            upstream_model: string;
         };
         /**
          * ModelStatus
@@ -5511,12 +6706,39 @@ export interface components {
             type: "natural_end";
         };
         /**
+         * NewDataset
+         * @description A dataset to be made.
+         */
+        NewDataset: {
+            /** @default null */
+            id: string | null;
+            /** @default false */
+            redact: boolean;
+            /**
+             * @default {
+             *       "description": "",
+             *       "fixtures": []
+             *     }
+             */
+            spec: components["schemas"]["DatasetSpec"];
+        };
+        /**
          * NewDraft
          * @description A draft to begin, or its new title.
          */
         NewDraft: {
             /** @default  */
             title: string;
+        };
+        /**
+         * NewFixture
+         * @description A case to be added.
+         */
+        NewFixture: {
+            expected_revision: number;
+            fixture: Record<string, unknown>;
+            /** @default false */
+            redact: boolean;
         };
         /**
          * NewInput
@@ -5534,6 +6756,53 @@ export interface components {
              * @enum {unknown}
              */
             mode: "interrupt" | "interrupt_then_queue" | "live_then_queue" | "queue" | "resume" | "resume_open_run" | "steer";
+        };
+        /**
+         * NewItem
+         * @description A run to be captured.
+         */
+        NewItem: {
+            /** @default false */
+            allow_unused_provider_script: boolean;
+            /** @default null */
+            description: string | null;
+            /** @default null */
+            expect: components["schemas"]["Expectation"] | null;
+            /** @default null */
+            expected: components["schemas"]["Expectation"] | null;
+            /** @default null */
+            expected_revision: number | null;
+            /** @default null */
+            fixture_id: string | null;
+            from_run_id: string;
+            /** @default optional */
+            provider_script_mode: components["schemas"]["ScriptMode"];
+            /** @default true */
+            recording: boolean;
+            /** @default  */
+            split: string;
+            /** @default [] */
+            tags: string[];
+            /** @default null */
+            user_input: string | null;
+        };
+        /**
+         * NewLabel
+         * @description A person's answer to what a judge was asked about a run.
+         */
+        NewLabel: {
+            /** @default  */
+            comment: string;
+            passed: boolean;
+            run_id: string;
+            scorer: string;
+        };
+        /**
+         * NewLabels
+         * @description Labels, all or none.
+         */
+        NewLabels: {
+            labels: components["schemas"]["NewLabel"][];
         };
         /**
          * NewMessage
@@ -5570,6 +6839,21 @@ export interface components {
             timing: components["schemas"]["CronTiming"] | components["schemas"]["IntervalTiming"] | components["schemas"]["OneShotTiming"];
         };
         /**
+         * NewScore
+         * @description What a person says of a run, or of one of its steps.
+         */
+        NewScore: {
+            /** @default  */
+            comment: string;
+            /** @default  */
+            label: string;
+            /** @default thumbs */
+            name: string;
+            /** @default null */
+            step: number | null;
+            value: number;
+        };
+        /**
          * NewTrigger
          * @description A trigger to create; without an id it gets one.
          */
@@ -5589,11 +6873,31 @@ export interface components {
             thread: string | null;
         };
         /**
+         * NumberedEval
+         * @description An eval in a list.
+         */
+        NumberedEval: {
+            eval: components["schemas"]["EvalRecord"];
+            no: number;
+        };
+        /**
          * OnBusy
          * @description What happens to a request whose thread has an executing run.
          * @enum {unknown}
          */
         OnBusy: "interrupt" | "queue" | "reject";
+        /**
+         * OnMiss
+         * @description What happens to a call that has no recorded answer and no stub.
+         * @enum {unknown}
+         */
+        OnMiss: "diverge" | "error" | "live_none" | "simulate";
+        /**
+         * OnQuestion
+         * @description What happens to a question that nothing decides.
+         * @enum {unknown}
+         */
+        OnQuestion: "approve" | "deny" | "stop";
         /**
          * OneShotTiming
          * @description One time, in milliseconds since the epoch.
@@ -5602,6 +6906,20 @@ export interface components {
             at: number;
             /** @enum {unknown} */
             type: "once";
+        };
+        /**
+         * OnlineEval
+         * @description One input for several models.
+         */
+        OnlineEval: {
+            /** @default null */
+            agent_id: string | null;
+            /** @default {} */
+            expect: Record<string, unknown>;
+            /** @default null */
+            max_total_tokens: number | null;
+            models: string[];
+            user_input: string;
         };
         /**
          * OpenAiPart
@@ -5867,6 +7185,19 @@ export interface components {
             problem_count: number;
             problems: components["schemas"]["ConfigProblem"][];
             updates: components["schemas"]["PlannedUpdate"][];
+        };
+        /**
+         * PlannedDecision
+         * @description A decision on questions of a tool.
+         */
+        PlannedDecision: {
+            /** @default resume */
+            action: components["schemas"]["DecisionAction"];
+            /** @default null */
+            result: unknown;
+            tool: string;
+            /** @default null */
+            when: unknown;
         };
         /**
          * PlannedUpdate
@@ -6231,6 +7562,193 @@ export interface components {
             ns: string;
         };
         /**
+         * RecordedCall
+         * @description One tool call of a step, with its final result.
+         */
+        RecordedCall: {
+            /** @default null */
+            arguments: unknown;
+            /** @default 1 */
+            attempts: number;
+            /** @default [] */
+            decisions: components["schemas"]["RecordedDecision"][];
+            /** @default none */
+            effect: components["schemas"]["ToolEffect"];
+            /** @default false */
+            has_run: boolean;
+            id: string;
+            /** @default 0 */
+            ms: number;
+            outcome: components["schemas"]["ToolCallOutcome"];
+            result: components["schemas"]["ToolResult"];
+            tool: string;
+            /** @default [] */
+            updates: [
+                string,
+                string,
+                unknown
+            ][];
+        };
+        /**
+         * RecordedConfig
+         * @description What the run was configured with.
+         */
+        RecordedConfig: {
+            /** @default {} */
+            agents: {
+                [key: string]: components["schemas"]["AgentSpec"];
+            };
+            awaken: string;
+            /** @default {} */
+            instructions: {
+                [key: string]: string;
+            };
+            /** @default [] */
+            models: components["schemas"]["ModelSpec"][];
+            /** @default null */
+            publication: number | null;
+            /** @default [] */
+            tools: components["schemas"]["ToolDescriptor"][];
+            /** @default {} */
+            tools_of: {
+                [key: string]: string[];
+            };
+        };
+        /**
+         * RecordedDecision
+         * @description A question that a call asked, and the decision on it; no decision: it was never answered.
+         */
+        RecordedDecision: {
+            /** @default 1 */
+            activation: number;
+            /** @default null */
+            decision: components["schemas"]["ToolCallResume"] | null;
+            question: components["schemas"]["SuspendTicket"];
+        };
+        /**
+         * RecordedRun
+         * @description How the run began and ended.
+         */
+        RecordedRun: {
+            /** @default null */
+            active_agent_id: string | null;
+            agent_id: string;
+            /** @default [] */
+            budgets: components["schemas"]["Budget"][];
+            /** @default null */
+            context: Record<string, unknown> | null;
+            /** @default null */
+            cost_usd: number | null;
+            /** @default 0 */
+            created_at: number;
+            /** @default null */
+            duration_ms: number | null;
+            /** @default null */
+            final_output: string | null;
+            /** @default [] */
+            frontend_tools: components["schemas"]["ToolDescriptor"][];
+            /** @default false */
+            is_open: boolean;
+            /** @default false */
+            is_workflow: boolean;
+            /** @default chat */
+            kind: components["schemas"]["RunKind"];
+            /** @default null */
+            output_schema: Record<string, unknown> | null;
+            /** @default null */
+            overrides: components["schemas"]["InferenceOverride"] | null;
+            /** @default null */
+            parent_call_id: string | null;
+            run_id: string;
+            /** @default [] */
+            session_tools: components["schemas"]["ToolDescriptor"][];
+            /** @default null */
+            tenant_id: string | null;
+            /** @default null */
+            termination: (components["schemas"]["NaturalEnd"] | components["schemas"]["BehaviorRequested"] | components["schemas"]["Stopped"] | components["schemas"]["Cancelled"] | components["schemas"]["Blocked"] | components["schemas"]["Suspended"] | components["schemas"]["Failed"]) | null;
+            thread_id: string;
+            /** @default null */
+            tool_choice: string | null;
+            /** @default {} */
+            usage: components["schemas"]["TokenUsage"];
+            /** @default null */
+            user_id: string | null;
+            /** @default null */
+            waits_for: string | null;
+        };
+        /**
+         * RecordedState
+         * @description The values of state before the run's first step.
+         */
+        RecordedState: {
+            /** @default {} */
+            run: {
+                [key: string]: components["schemas"]["StoredValue"];
+            };
+            /** @default {} */
+            thread: {
+                [key: string]: components["schemas"]["StoredValue"];
+            };
+        };
+        /**
+         * RecordedStep
+         * @description One model turn, what was called in it, and what reached the run before it.
+         */
+        RecordedStep: {
+            /** @default null */
+            answer: components["schemas"]["Message"] | null;
+            /** @default 0 */
+            at: number;
+            /** @default 1 */
+            attempts: number;
+            /** @default [] */
+            calls: components["schemas"]["RecordedCall"][];
+            /** @default [] */
+            children: components["schemas"]["Recording"][];
+            /** @default null */
+            digest: string | null;
+            /** @default null */
+            first_token_ms: number | null;
+            /** @default [] */
+            inputs: components["schemas"]["Message"][];
+            /** @default  */
+            model: string;
+            /** @default 0 */
+            ms: number;
+            n: number;
+            /** @default null */
+            resumed_as: string | null;
+            /** @default {} */
+            state: {
+                [key: string]: components["schemas"]["StoredValue"] | null;
+            };
+            /** @default null */
+            usage: components["schemas"]["TokenUsage"] | null;
+        };
+        /**
+         * Recording
+         * @description What one run did: enough to have it again without a network and without its tools.
+         */
+        Recording: {
+            config: components["schemas"]["RecordedConfig"];
+            format?: string;
+            /** @default [] */
+            history: components["schemas"]["Message"][];
+            /** @default [] */
+            incomplete: string[];
+            /** @default [] */
+            input: components["schemas"]["Message"][];
+            /** @default [] */
+            journal: Record<string, unknown>[];
+            /** @default [] */
+            redacted: string[];
+            run: components["schemas"]["RecordedRun"];
+            /** @default {} */
+            state: components["schemas"]["RecordedState"];
+            /** @default [] */
+            steps: components["schemas"]["RecordedStep"][];
+        };
+        /**
          * Refusal
          * @description Why a request was refused: a text for people, and a stable code.
          */
@@ -6257,6 +7775,26 @@ export interface components {
             /** @default null */
             pattern: string | null;
             scope: components["schemas"]["PermissionScope"];
+        };
+        /**
+         * RemoteEndpoint
+         * @description Where a remote agent runs.
+         *
+         *         Its secrets are never shown: the values of `auth` except its type, and the values of `env` in
+         *         `options`, are kept as `RedactedString`s.
+         */
+        RemoteEndpoint: {
+            /** @default null */
+            auth: Record<string, unknown> | null;
+            /** @default a2a */
+            backend: string;
+            base_url: string;
+            /** @default {} */
+            options: Record<string, unknown>;
+            /** @default null */
+            target: string | null;
+            /** @default 300000 */
+            timeout_ms: number;
         };
         /**
          * RemoteView
@@ -6294,6 +7832,62 @@ export interface components {
             thread_id: string;
         };
         /**
+         * ReplayDivergence
+         * @description One difference between a recording and the run that replays it.
+         */
+        ReplayDivergence: {
+            kind: components["schemas"]["DivergenceKind"];
+            /** @default  */
+            path: string;
+            /** @default null */
+            recorded: unknown;
+            /** @default null */
+            replayed: unknown;
+            step: number;
+        };
+        /**
+         * ReplayMode
+         * @description What is recorded and what is live in a replay.
+         * @enum {unknown}
+         */
+        ReplayMode: "model_only" | "simulate" | "verify" | "what_if";
+        /**
+         * ReplayResult
+         * @description What came of a replay.
+         */
+        ReplayResult: {
+            divergences?: components["schemas"]["ReplayDivergence"][];
+            /** @default null */
+            ended: string | null;
+            /** @default [] */
+            incomplete: string[];
+            is_same: boolean;
+            mode: components["schemas"]["ReplayMode"];
+            replayed: components["schemas"]["Recording"];
+        };
+        /**
+         * ReplaySpec
+         * @description How to replay a recording.
+         */
+        ReplaySpec: {
+            /** @default [] */
+            decisions: components["schemas"]["PlannedDecision"][];
+            /** @default 1 */
+            from_step: number;
+            /** @default false */
+            keep_going: boolean;
+            /** @default verify */
+            mode: components["schemas"]["ReplayMode"];
+            /** @default stop */
+            on_question: components["schemas"]["OnQuestion"];
+            /** @default 0 */
+            seed: number;
+            /** @default {} */
+            tools: components["schemas"]["ToolPolicy"];
+            /** @default null */
+            variant: components["schemas"]["Variant"] | null;
+        };
+        /**
          * Replayed
          * @description A dead letter that was queued again, under a new id.
          */
@@ -6302,6 +7896,17 @@ export interface components {
             replays: string;
             run_id: string;
             thread_id: string;
+        };
+        /**
+         * RequiredCall
+         * @description A call that has to be made: objects by key, arrays item by item, primitives equal.
+         */
+        RequiredCall: {
+            args_subset?: unknown;
+            /** @default null */
+            count: components["schemas"]["CallCount"] | null;
+            name: string;
+            result_subset?: unknown;
         };
         /**
          * ResetReceipt
@@ -6352,6 +7957,26 @@ export interface components {
          * @enum {unknown}
          */
         ResumeMode: "pass_decision_to_tool" | "replay_tool_call" | "use_decision_as_tool_result";
+        /**
+         * RevisionList
+         * @description Revisions, newest first.
+         */
+        RevisionList: {
+            revisions: components["schemas"]["RevisionSummary"][];
+        };
+        /**
+         * RevisionSummary
+         * @description A revision in a list.
+         */
+        RevisionSummary: {
+            at?: number;
+            by?: string;
+            description?: string;
+            fixture_count?: number;
+            /** @default false */
+            is_deleted: boolean;
+            revision: number;
+        };
         /**
          * Role
          * @description The author of a message.
@@ -6432,6 +8057,19 @@ export interface components {
             tokens: number | null;
         };
         /**
+         * RunDiff
+         * @description What differs between two runs.
+         */
+        RunDiff: {
+            after: components["schemas"]["RunFigures"];
+            before: components["schemas"]["RunFigures"];
+            /** @default null */
+            first: number | null;
+            is_same: boolean;
+            state?: components["schemas"]["StateDiff"][];
+            steps?: components["schemas"]["StepDiff"][];
+        };
+        /**
          * RunEventBody
          * @description An event for a workflow.
          */
@@ -6440,6 +8078,25 @@ export interface components {
             event_id: string | null;
             /** @default null */
             payload: unknown;
+        };
+        /**
+         * RunFigures
+         * @description The figures of one run; what is not known is absent, never zero.
+         */
+        RunFigures: {
+            agent_id: string;
+            calls?: number;
+            /** @default null */
+            cost_usd: number | null;
+            /** @default null */
+            ended: string | null;
+            /** @default null */
+            ms: number | null;
+            run_id: string;
+            steps?: number;
+            text?: string;
+            /** @default null */
+            tokens: number | null;
         };
         /**
          * RunFinish
@@ -6466,6 +8123,8 @@ export interface components {
             agent_id: string;
             is_state_exact: boolean;
             messages: components["schemas"]["Message"][];
+            /** @default null */
+            run_id: string | null;
             thread: components["schemas"]["NativeThreadView"];
         };
         /**
@@ -6623,6 +8282,8 @@ export interface components {
             final_output: string | null;
             /** @default null */
             finished_at: number | null;
+            /** @default null */
+            forked_from: components["schemas"]["ForkedAt"] | null;
             input_tokens?: number;
             /** @default false */
             is_workflow: boolean;
@@ -6762,6 +8423,102 @@ export interface components {
             strict: boolean | null;
         };
         /**
+         * Score
+         * @description What one scorer says of one outcome: a value, or why there is none.
+         */
+        Score: {
+            /** @default null */
+            error: string | null;
+            /** @default null */
+            evidence: unknown;
+            /** @default null */
+            judge: components["schemas"]["JudgeUse"] | null;
+            /** @default  */
+            kind: string;
+            /** @default  */
+            label: string;
+            name: string;
+            /** @default null */
+            passed: boolean | null;
+            /** @default  */
+            reason: string;
+            /** @default null */
+            value: number | null;
+            /** @default  */
+            version: string;
+        };
+        /**
+         * ScoreList
+         * @description Scores, newest first.
+         */
+        ScoreList: {
+            scores: components["schemas"]["StoredScore"][];
+        };
+        /**
+         * ScoreSource
+         * @description Where a score comes from.
+         * @enum {unknown}
+         */
+        ScoreSource: "eval" | "human" | "online";
+        /**
+         * ScorerComparison
+         * @description The second variant against the first by one scorer, paired by case.
+         */
+        ScorerComparison: {
+            /** @default [] */
+            by_case: components["schemas"]["CaseDifference"][];
+            cases: number;
+            /** @default null */
+            difference: number | null;
+            first: string;
+            /** @default null */
+            interval: components["schemas"]["Interval"] | null;
+            /** @default null */
+            look: components["schemas"]["SequentialLook"] | null;
+            margin: number;
+            /** @default null */
+            mcnemar_p: number | null;
+            /** @default null */
+            needed_cases: number | null;
+            /** @default null */
+            needed_repeats: number | null;
+            /** @default [] */
+            only_first: string[];
+            /** @default [] */
+            only_second: string[];
+            /** @default null */
+            p_adjusted: number | null;
+            /** @default null */
+            p_value: number | null;
+            reason: string;
+            /** @default [] */
+            rescored: string[];
+            scorer: string;
+            second: string;
+            /** @default null */
+            smallest_effect: number | null;
+            verdict: components["schemas"]["ComparisonVerdict"];
+        };
+        /**
+         * ScorerSpec
+         * @description Which scorer, with which options, under which name.
+         */
+        ScorerSpec: {
+            /** @default  */
+            name: string;
+            /** @default {} */
+            options: Record<string, unknown>;
+            scorer: string;
+            /** @default 0.5 */
+            threshold: number;
+        };
+        /**
+         * ScriptMode
+         * @description Whether the model's answers become the script of a case.
+         * @enum {unknown}
+         */
+        ScriptMode: "optional" | "require" | "skip";
+        /**
          * SecretBody
          * @description The text of a secret; no reply ever has it.
          */
@@ -6843,6 +8600,23 @@ export interface components {
          */
         SenderKind: "agent" | "event" | "task";
         /**
+         * SequenceMode
+         * @description How the tools of a run have to fit an expected sequence.
+         * @enum {unknown}
+         */
+        SequenceMode: "exact" | "ordered_subseq";
+        /**
+         * SequentialLook
+         * @description A look at an eval before its end, and the level at which it may decide.
+         */
+        SequentialLook: {
+            alpha: number;
+            bound: number;
+            fraction: number;
+            number: number;
+            of: number;
+        };
+        /**
          * ServerTool
          * @description A tool that an MCP server offers.
          */
@@ -6895,6 +8669,14 @@ export interface components {
             when_to_use: string | null;
         };
         /**
+         * SkippedRun
+         * @description A run that did not become a case.
+         */
+        SkippedRun: {
+            problem: string;
+            run_id: string;
+        };
+        /**
          * StartRun
          * @description Run an agent on a thread, or on a new one.
          */
@@ -6923,6 +8705,17 @@ export interface components {
             delta: unknown[];
             /** @enum {unknown} */
             event_type: "state_delta";
+        };
+        /**
+         * StateDiff
+         * @description A key whose value at the end differs.
+         */
+        StateDiff: {
+            /** @default null */
+            after: unknown;
+            /** @default null */
+            before: unknown;
+            key: string;
         };
         /**
          * StateSnapshot
@@ -6972,6 +8765,29 @@ export interface components {
             };
             /** @default 0 */
             window_ms: number;
+        };
+        /**
+         * StepChange
+         * @description How a pair of steps differs.
+         * @enum {unknown}
+         */
+        StepChange: "added" | "changed" | "removed" | "same";
+        /**
+         * StepDiff
+         * @description A pair of aligned steps; one of them is absent if only one run has it.
+         */
+        StepDiff: {
+            /** @default null */
+            after: number | null;
+            /** @default null */
+            answer_after: unknown;
+            /** @default null */
+            answer_before: unknown;
+            /** @default null */
+            before: number | null;
+            /** @default [] */
+            calls: components["schemas"]["CallDiff"][];
+            change: components["schemas"]["StepChange"];
         };
         /**
          * StepEnd
@@ -7041,6 +8857,15 @@ export interface components {
             winner: number | null;
         };
         /**
+         * StopOnTool
+         * @description Stop after the model called this tool.
+         */
+        StopOnTool: {
+            tool_name: string;
+            /** @enum {unknown} */
+            type: "stop_on_tool";
+        };
+        /**
          * Stopped
          * @description A stop condition applied.
          */
@@ -7057,6 +8882,35 @@ export interface components {
             code: string;
             /** @default null */
             detail: string | null;
+        };
+        /**
+         * StoredScore
+         * @description A score of a run in the store.
+         */
+        StoredScore: {
+            at: number;
+            /** @default  */
+            by: string;
+            /** @default  */
+            comment: string;
+            /** @default 0 */
+            no: number;
+            run_id: string;
+            score: components["schemas"]["Score"];
+            scorer: string;
+            source: components["schemas"]["ScoreSource"];
+            /** @default null */
+            step: number | null;
+            /** @default null */
+            tenant_id: string | null;
+        };
+        /**
+         * StoredValue
+         * @description A value as a store keeps it: JSON, and the version of the key that wrote it.
+         */
+        StoredValue: {
+            data: unknown;
+            version: number;
         };
         /**
          * StreamReset
@@ -7394,6 +9248,15 @@ export interface components {
             tool: string | null;
         };
         /**
+         * Timeout
+         * @description Stop when the run has taken this long.
+         */
+        Timeout: {
+            seconds: number;
+            /** @enum {unknown} */
+            type: "timeout";
+        };
+        /**
          * Timing
          * @description How often something happened, how often it failed, and how long it took.
          */
@@ -7404,6 +9267,15 @@ export interface components {
             p50_ms: number;
             p95_ms: number;
             p99_ms: number;
+        };
+        /**
+         * TokenBudget
+         * @description Stop when prompt and completion tokens together exceed this.
+         */
+        TokenBudget: {
+            max_total: number;
+            /** @enum {unknown} */
+            type: "token_budget";
         };
         /**
          * TokenUsage
@@ -7509,6 +9381,30 @@ export interface components {
             name: string;
         };
         /**
+         * ToolCallResume
+         * @description A decision on one suspended call.
+         */
+        ToolCallResume: {
+            action?: components["schemas"]["DecisionAction"];
+            /** @default null */
+            arguments: unknown;
+            /** @default null */
+            arguments_hash: string | null;
+            /** @default null */
+            decided_by: string | null;
+            decision_id: string;
+            /** @default false */
+            is_text: boolean;
+            /** @default null */
+            reason: string | null;
+            /** @default null */
+            remember: components["schemas"]["Remember"] | null;
+            result?: unknown;
+            /** @default null */
+            resume_mode: components["schemas"]["ResumeMode"] | null;
+            updated_at?: number;
+        };
+        /**
          * ToolCallResumed
          * @description A call that was suspended reached its outcome.
          */
@@ -7565,6 +9461,36 @@ export interface components {
             source: components["schemas"]["ToolOrigin"];
         };
         /**
+         * ToolDescriptor
+         * @description The description of a tool for the model, and how the runtime executes it.
+         *
+         *         Tools are routed by `id`. `metadata`, `effect` and the limits are never shown to the model.
+         */
+        ToolDescriptor: {
+            /** @default null */
+            category: string | null;
+            /** @default null */
+            concurrency: number | null;
+            /** @default  */
+            description: string;
+            /** @default once */
+            effect: components["schemas"]["ToolEffect"];
+            id: string;
+            /** @default null */
+            kind: components["schemas"]["ToolKind"] | null;
+            /** @default {} */
+            metadata: Record<string, unknown>;
+            /** @default  */
+            name: string;
+            /** @default null */
+            output_limit: number | null;
+            parameters?: Record<string, unknown>;
+            /** @default null */
+            retries: number | null;
+            /** @default null */
+            timeout_ms: number | null;
+        };
+        /**
          * ToolDrift
          * @description A tool that differs from its pinned version; `offered` as its pin accepts it.
          */
@@ -7589,6 +9515,12 @@ export interface components {
             removed?: string[];
         };
         /**
+         * ToolKind
+         * @description What a tool does, for policies.
+         * @enum {unknown}
+         */
+        ToolKind: "edit" | "execute" | "other" | "read" | "search";
+        /**
          * ToolOrigin
          * @description Where a tool comes from: `builtin`, `plugin` or `mcp`, and of which agent or server.
          */
@@ -7596,6 +9528,30 @@ export interface components {
             /** @default null */
             id: string | null;
             kind: string;
+        };
+        /**
+         * ToolPolicy
+         * @description How tool calls are answered.
+         */
+        ToolPolicy: {
+            /** @default false */
+            allow_effects: boolean;
+            /** @default [] */
+            allow_live: string[];
+            /** @default recorded */
+            delegates: string;
+            /** @default [] */
+            ignore: string[];
+            /** @default args */
+            match: components["schemas"]["CallMatch"];
+            /** @default diverge */
+            on_miss: components["schemas"]["OnMiss"];
+            /** @default recorded */
+            source: components["schemas"]["ToolSource"];
+            /** @default {} */
+            stubs: {
+                [key: string]: components["schemas"]["ToolStub"][];
+            };
         };
         /**
          * ToolResult
@@ -7642,11 +9598,30 @@ export interface components {
             total_duration_ms: number;
         };
         /**
+         * ToolSource
+         * @description Who answers the tool calls of a run.
+         * @enum {unknown}
+         */
+        ToolSource: "live" | "recorded" | "simulated";
+        /**
          * ToolStatus
          * @description The status of a tool result.
          * @enum {unknown}
          */
         ToolStatus: "error" | "pending" | "success";
+        /**
+         * ToolStub
+         * @description An answer of a tool that a case states.
+         */
+        ToolStub: {
+            /** @default null */
+            error: string | null;
+            result?: unknown;
+            /** @default null */
+            times: number | null;
+            /** @default null */
+            when: unknown;
+        };
         /**
          * ToolUse
          * @description A tool call as some providers put it between text.
@@ -7657,6 +9632,58 @@ export interface components {
             name: string;
             /** @enum {unknown} */
             type: "tool_use";
+        };
+        /**
+         * TraceImport
+         * @description Which runs are captured.
+         */
+        TraceImport: {
+            /** @default null */
+            agent_id: string | null;
+            /** @default null */
+            cost_above: number | null;
+            /** @default null */
+            ended: string | null;
+            /** @default null */
+            expect: components["schemas"]["Expectation"] | null;
+            /** @default null */
+            expected: components["schemas"]["Expectation"] | null;
+            expected_revision: number;
+            /** @default 50 */
+            max_count: number;
+            /** @default optional */
+            provider_script_mode: components["schemas"]["ScriptMode"];
+            /** @default true */
+            recording: boolean;
+            /** @default null */
+            score_below: number | null;
+            /** @default null */
+            scorer: string | null;
+            /** @default 0 */
+            seed: number;
+            /** @default null */
+            since_secs: number | null;
+            /** @default false */
+            skip_uncuratable: boolean;
+            /** @default  */
+            split: string;
+            /** @default [] */
+            tags: string[];
+            /** @default false */
+            thumbs_down: boolean;
+        };
+        /**
+         * TraceImportReply
+         * @description What became of runs.
+         */
+        TraceImportReply: {
+            dataset_revision: number;
+            /** @default [] */
+            duplicates: components["schemas"]["DuplicateCase"][];
+            imported_count: number;
+            /** @default [] */
+            skipped: components["schemas"]["SkippedRun"][];
+            skipped_count: number;
         };
         /**
          * TraceList
@@ -7861,6 +9888,31 @@ export interface components {
         UserSource: {
             /** @enum {unknown} */
             kind: "user";
+        };
+        /**
+         * Variant
+         * @description What is tried: an agent, with changes.
+         */
+        Variant: {
+            /** @default null */
+            agent_id: string | null;
+            /** @default {} */
+            changes: Record<string, unknown>;
+            /** @default null */
+            draft_id: string | null;
+            /** @default null */
+            instructions: string | null;
+            /** @default null */
+            model_id: string | null;
+            name: string;
+            /** @default null */
+            overrides: components["schemas"]["InferenceOverride"] | null;
+            /** @default null */
+            publication: number | null;
+            /** @default {} */
+            tool_descriptions: {
+                [key: string]: string;
+            };
         };
         /**
          * Video
@@ -11395,6 +13447,724 @@ export interface operations {
             "5XX": components["responses"]["Refusal"];
         };
     };
+    get_v1_eval_datasets: {
+        parameters: {
+            query?: {
+                offset?: number;
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DatasetList"];
+                };
+            };
+            "4XX": components["responses"]["Refusal"];
+            "5XX": components["responses"]["Refusal"];
+        };
+    };
+    post_v1_eval_datasets: {
+        parameters: {
+            query?: {
+                id?: string | null;
+            };
+            header?: {
+                "X-Awaken-Actor"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewDataset"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DatasetView"];
+                };
+            };
+            "4XX": components["responses"]["Refusal"];
+            "5XX": components["responses"]["Refusal"];
+        };
+    };
+    get_v1_eval_datasets_dataset_id: {
+        parameters: {
+            query?: {
+                revision?: number | null;
+            };
+            header?: never;
+            path: {
+                dataset_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DatasetView"];
+                };
+            };
+            "4XX": components["responses"]["Refusal"];
+            "5XX": components["responses"]["Refusal"];
+        };
+    };
+    put_v1_eval_datasets_dataset_id: {
+        parameters: {
+            query?: never;
+            header?: {
+                "X-Awaken-Actor"?: string;
+            };
+            path: {
+                dataset_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["DatasetReplacement"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DatasetView"];
+                };
+            };
+            "4XX": components["responses"]["Refusal"];
+            "5XX": components["responses"]["Refusal"];
+        };
+    };
+    delete_v1_eval_datasets_dataset_id: {
+        parameters: {
+            query?: {
+                expected_revision?: number | null;
+            };
+            header?: {
+                "X-Awaken-Actor"?: string;
+            };
+            path: {
+                dataset_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            "4XX": components["responses"]["Refusal"];
+            "5XX": components["responses"]["Refusal"];
+        };
+    };
+    get_v1_eval_datasets_dataset_id_cases_case_id: {
+        parameters: {
+            query?: {
+                revision?: number | null;
+            };
+            header?: never;
+            path: {
+                dataset_id: string;
+                case_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CaseView"];
+                };
+            };
+            "4XX": components["responses"]["Refusal"];
+            "5XX": components["responses"]["Refusal"];
+        };
+    };
+    post_v1_eval_datasets_dataset_id_fixtures: {
+        parameters: {
+            query?: never;
+            header?: {
+                "X-Awaken-Actor"?: string;
+            };
+            path: {
+                dataset_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewFixture"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DatasetView"];
+                };
+            };
+            "4XX": components["responses"]["Refusal"];
+            "5XX": components["responses"]["Refusal"];
+        };
+    };
+    post_v1_eval_datasets_dataset_id_import: {
+        parameters: {
+            query: {
+                from: components["schemas"]["ImportFormat"];
+                expected_revision?: number | null;
+                redact?: boolean;
+                scored_by_eval?: boolean;
+            };
+            header?: {
+                "X-Awaken-Actor"?: string;
+            };
+            path: {
+                dataset_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "*/*": unknown;
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FileImportReply"];
+                };
+            };
+            "4XX": components["responses"]["Refusal"];
+            "5XX": components["responses"]["Refusal"];
+        };
+    };
+    post_v1_eval_datasets_dataset_id_import_dialogue: {
+        parameters: {
+            query?: never;
+            header?: {
+                "X-Awaken-Actor"?: string;
+            };
+            path: {
+                dataset_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["DialogueImport"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DialogueImportReply"];
+                };
+            };
+            "4XX": components["responses"]["Refusal"];
+            "5XX": components["responses"]["Refusal"];
+        };
+    };
+    post_v1_eval_datasets_dataset_id_import_traces: {
+        parameters: {
+            query?: never;
+            header?: {
+                "X-Awaken-Actor"?: string;
+            };
+            path: {
+                dataset_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TraceImport"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TraceImportReply"];
+                };
+            };
+            "4XX": components["responses"]["Refusal"];
+            "5XX": components["responses"]["Refusal"];
+        };
+    };
+    post_v1_eval_datasets_dataset_id_items: {
+        parameters: {
+            query?: never;
+            header?: {
+                "X-Awaken-Actor"?: string;
+            };
+            path: {
+                dataset_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewItem"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DatasetView"];
+                };
+            };
+            "4XX": components["responses"]["Refusal"];
+            "5XX": components["responses"]["Refusal"];
+        };
+    };
+    get_v1_eval_datasets_dataset_id_revisions: {
+        parameters: {
+            query?: {
+                before?: number | null;
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                dataset_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RevisionList"];
+                };
+            };
+            "4XX": components["responses"]["Refusal"];
+            "5XX": components["responses"]["Refusal"];
+        };
+    };
+    get_v1_eval_judges_scorer_calibration: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                scorer: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Calibration"];
+                };
+            };
+            "4XX": components["responses"]["Refusal"];
+            "5XX": components["responses"]["Refusal"];
+        };
+    };
+    post_v1_eval_labels: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewLabels"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ScoreList"];
+                };
+            };
+            "4XX": components["responses"]["Refusal"];
+            "5XX": components["responses"]["Refusal"];
+        };
+    };
+    post_v1_eval_online: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["OnlineEval"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FixtureRunReply"];
+                };
+            };
+            /** @description Done. */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FixtureRunReply"];
+                };
+            };
+            "4XX": components["responses"]["Refusal"];
+            "5XX": components["responses"]["Refusal"];
+        };
+    };
+    get_v1_eval_runs: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FixtureRunList"];
+                };
+            };
+            "4XX": components["responses"]["Refusal"];
+            "5XX": components["responses"]["Refusal"];
+        };
+    };
+    post_v1_eval_runs: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["FixtureRun"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FixtureRunReply"];
+                };
+            };
+            /** @description Done. */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FixtureRunReply"];
+                };
+            };
+            "4XX": components["responses"]["Refusal"];
+            "5XX": components["responses"]["Refusal"];
+        };
+    };
+    get_v1_eval_runs_eval_id: {
+        parameters: {
+            query?: {
+                baseline?: string | null;
+                aggregate?: string | null;
+            };
+            header?: never;
+            path: {
+                eval_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FixtureRunReply"];
+                };
+            };
+            "4XX": components["responses"]["Refusal"];
+            "5XX": components["responses"]["Refusal"];
+        };
+    };
+    get_v1_evals: {
+        parameters: {
+            query?: {
+                dataset_id?: string | null;
+                status?: string | null;
+                before?: number | null;
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EvalList"];
+                };
+            };
+            "4XX": components["responses"]["Refusal"];
+            "5XX": components["responses"]["Refusal"];
+        };
+    };
+    post_v1_evals: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["EvalSpec"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EvalRecord"];
+                };
+            };
+            "4XX": components["responses"]["Refusal"];
+            "5XX": components["responses"]["Refusal"];
+        };
+    };
+    post_v1_evals_estimate: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["EvalSpec"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EvalEstimate"];
+                };
+            };
+            "4XX": components["responses"]["Refusal"];
+            "5XX": components["responses"]["Refusal"];
+        };
+    };
+    get_v1_evals_eval_id: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                eval_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EvalRecord"];
+                };
+            };
+            "4XX": components["responses"]["Refusal"];
+            "5XX": components["responses"]["Refusal"];
+        };
+    };
+    post_v1_evals_eval_id_cancel: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                eval_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EvalRecord"];
+                };
+            };
+            "4XX": components["responses"]["Refusal"];
+            "5XX": components["responses"]["Refusal"];
+        };
+    };
+    get_v1_evals_eval_id_compare_other_id: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                eval_id: string;
+                other_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ComparedEvals"];
+                };
+            };
+            "4XX": components["responses"]["Refusal"];
+            "5XX": components["responses"]["Refusal"];
+        };
+    };
+    get_v1_evals_eval_id_items: {
+        parameters: {
+            query?: {
+                after?: number;
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                eval_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ItemList"];
+                };
+            };
+            "4XX": components["responses"]["Refusal"];
+            "5XX": components["responses"]["Refusal"];
+        };
+    };
+    get_v1_evals_eval_id_stream: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                eval_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A stream of events. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/event-stream": string;
+                };
+            };
+            "4XX": components["responses"]["Refusal"];
+            "5XX": components["responses"]["Refusal"];
+        };
+    };
     get_v1_knowledge: {
         parameters: {
             query?: {
@@ -12552,6 +15322,31 @@ export interface operations {
             "5XX": components["responses"]["Refusal"];
         };
     };
+    get_v1_runs_run_id_diff_other_id: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run_id: string;
+                other_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunDiff"];
+                };
+            };
+            "4XX": components["responses"]["Refusal"];
+            "5XX": components["responses"]["Refusal"];
+        };
+    };
     get_v1_runs_run_id_events: {
         parameters: {
             query?: {
@@ -12645,10 +15440,23 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody?: never;
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["ForkRun"];
+            };
+        };
         responses: {
             /** @description Done. */
             201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunForkView"];
+                };
+            };
+            /** @description Done. */
+            202: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -12690,6 +15498,32 @@ export interface operations {
             "5XX": components["responses"]["Refusal"];
         };
     };
+    get_v1_runs_run_id_recording: {
+        parameters: {
+            query?: {
+                redact?: string;
+            };
+            header?: never;
+            path: {
+                run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Recording"];
+                };
+            };
+            "4XX": components["responses"]["Refusal"];
+            "5XX": components["responses"]["Refusal"];
+        };
+    };
     post_v1_runs_run_id_repin: {
         parameters: {
             query?: never;
@@ -12720,6 +15554,34 @@ export interface operations {
             "5XX": components["responses"]["Refusal"];
         };
     };
+    post_v1_runs_run_id_replay: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ReplaySpec"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ReplayResult"];
+                };
+            };
+            "4XX": components["responses"]["Refusal"];
+            "5XX": components["responses"]["Refusal"];
+        };
+    };
     post_v1_runs_run_id_reset: {
         parameters: {
             query?: never;
@@ -12744,6 +15606,58 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ResetReceipt"];
+                };
+            };
+            "4XX": components["responses"]["Refusal"];
+            "5XX": components["responses"]["Refusal"];
+        };
+    };
+    get_v1_runs_run_id_scores: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ScoreList"];
+                };
+            };
+            "4XX": components["responses"]["Refusal"];
+            "5XX": components["responses"]["Refusal"];
+        };
+    };
+    post_v1_runs_run_id_scores: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewScore"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StoredScore"];
                 };
             };
             "4XX": components["responses"]["Refusal"];

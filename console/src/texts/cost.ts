@@ -29,7 +29,7 @@ export const cost = {
   budgetsHelp: "What runs, threads and tenants may spend. Give a tenant to see what it has used.",
   tenant: "Tenant",
   budgetColumns: { whose: "Whose", limit: "Limit", used: "Used", held: "Held by calls in flight", kind: "At the limit", edit: "Edit" },
-  scopes: { run: "each run", thread: "each thread", tenant: "each tenant" },
+  scopes: { run: "each run", thread: "each thread", tenant: "each tenant", group: "each group of runs" },
   soft: "asks a person", hard: "stops the run",
   noBudgets: "No budgets are set.",
   newBudget: "New budget",

@@ -12,9 +12,13 @@ from awaken.contracts.secrets import decode_secret, encode_reference
 from awaken.contracts.specs.agents import AgentSpec
 from awaken.contracts.specs.remote_registries import RemoteRegistry
 from awaken.managed.secrets import SecretResolver
-
-from .document_files import FILE_BYTES_MAX as FILE_BYTES_MAX
-from .document_files import decode_document, explain_refusal, invalid_file, read_bytes
+from awaken.services.document_files import FILE_BYTES_MAX as FILE_BYTES_MAX
+from awaken.services.document_files import (
+    decode_document,
+    explain_refusal,
+    invalid_file,
+    read_bytes,
+)
 
 _SECRETS = {
     "agents": ("endpoint/auth/!type", "endpoint/options/env/*"),

@@ -134,6 +134,7 @@ class AgentRuntime(ControlCalls, ScriptCalls, ThreadCalls, RunQueries, LastingPa
                 has_claiming_worker=self._has_claiming_worker,
                 list_audit_days=self._list_audit_days,
                 sweep_schedules=self._sweep_schedules,
+                sweep_evals=self._sweep_evals,
             ),
         )
         self._parts = parts
@@ -246,6 +247,8 @@ class AgentRuntime(ControlCalls, ScriptCalls, ThreadCalls, RunQueries, LastingPa
         try:
             if "_scheduling" in self.__dict__:
                 await self._scheduling.firer.stop()
+            if "evals" in self.__dict__:
+                await self.evals.close()
             if self.managed is not None:
                 await self.managed.close()
             if self._parts.report is not None:
@@ -297,8 +300,10 @@ class AgentRuntime(ControlCalls, ScriptCalls, ThreadCalls, RunQueries, LastingPa
         # Imported on demand: a program that serves nothing needs no web server.
         serving = importlib.import_module("awaken.bootstrap.server_app")
         scheduling = serving.SchedulingAccess(find=lambda: self._scheduling, judges=self._judges)
+        evals = lambda: self.evals  # noqa: E731 - they are loaded when they are first used
+        services, ensure_open = self._services, self._ensure_open
         app: ServerApp = serving.server_app(
-            self._services, self._ensure_open, config, scheduling, self.managed
+            services, ensure_open, config, scheduling, evals, self.managed
         )
         self._servers.append(app)
         return app

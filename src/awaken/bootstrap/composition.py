@@ -27,6 +27,7 @@ from awaken.runtime.limits import Limits
 from awaken.runtime.primitives.system import SystemClock, Uuid7Source
 from awaken.runtime.resolution.registries import RegistrySet
 from awaken.runtime.resolution.registry import RegistryHandle
+from awaken.runtime.resolution.snapshots import RegistrySnapshot
 from awaken.services.busy_threads import BusyThreads
 from awaken.services.control import RunControl
 from awaken.services.discovery import Discovery, with_remotes
@@ -49,11 +50,31 @@ if TYPE_CHECKING:
     from awaken.managed.configuration import ManagedConfig
     from awaken.managed.retention import ConfigPurger
     from awaken.memory.service import MemoryService
+    from awaken.runtime.admission.worlds import EnteredWorld
     from awaken.services.workers import WorkerReport
 
 
 EXPIRY_MS = 600_000
 """How often facts that have expired are deleted; nobody finds them meanwhile."""
+
+
+class DeferredWorlds:
+    """Opens the worlds of a store; the first run in a world imports what it takes."""
+
+    __slots__ = ("_store",)
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def open(self, world: str, pinned: RegistrySnapshot) -> "EnteredWorld":
+        """Return a world for one activation of a run.
+
+        Raises:
+            CannotReplay: There is no such world, or its recording is gone or damaged.
+        """
+        from .replays import build_worlds  # noqa: PLC0415
+
+        return await build_worlds(self._store).open(world, pinned)
 
 
 class Declared(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,6 +95,8 @@ class RuntimeCalls(msgspec.Struct, frozen=True, kw_only=True):
     list_audit_days: Callable[[], Iterable[int]] = tuple
     sweep_schedules: Callable[[], Awaitable[None]] | None = None
     """Called with every sweep of a store of several processes."""
+    sweep_evals: Callable[[], Awaitable[None]] | None = None
+    """The same for evals."""
 
 
 class RuntimeParts(msgspec.Struct, frozen=True, kw_only=True):
@@ -187,6 +210,7 @@ def compose_runtime(
         build_services(options, limits, clock, ids, profile, opened),
         node.leases,
         EngineMailbox(lambda: outbox),
+        DeferredWorlds(opened),
     )
     node.connect_runs(engine)
     control = RunControl(engine, node.mailbox, calls.start_worker, calls.has_claiming_worker)
@@ -212,7 +236,7 @@ def compose_runtime(
         report=report,
     )
     node.make_chores = lambda: _reports().build_chores(
-        opened, profile, purger, calls.sweep_schedules, memory.expire
+        opened, profile, purger, (calls.sweep_schedules, calls.sweep_evals), memory.expire
     )
     return RuntimeParts(
         clock=clock,

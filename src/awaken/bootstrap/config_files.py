@@ -22,8 +22,7 @@ from awaken.managed.documents import (
     split_documents,
 )
 from awaken.managed.files import FileSet
-
-from .document_files import decode_document, format_document, read_bytes
+from awaken.services.document_files import decode_document, format_document, read_bytes
 
 FILES_MAX = 20_000
 PROMPT_FILE = "system_prompt_file"

@@ -3,6 +3,7 @@
 import os
 import random
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -26,7 +27,7 @@ from awaken.managed.followers import Follower
 from awaken.managed.impact import ImpactReporter
 from awaken.managed.live import ConfigReport, LiveConfig
 from awaken.managed.parts import ConfigParts
-from awaken.managed.publish_rules import PublishRules
+from awaken.managed.publish_rules import PassedGate, PublishRules
 from awaken.managed.retention import AUDIT_DAYS, ConfigPurger, ConfigRetention
 from awaken.managed.secret_keys import ConfiguredKeys
 from awaken.managed.secrets import SecretBox, SecretResolver
@@ -107,6 +108,7 @@ def build_managed(wiring: ManagedWiring, given: ManagedOptions | Literal[True]) 
         ids=services.ids,
         version=__version__,
         notify_changed=notify_changed,
+        find_passed_gates=partial(_find_passed_gates, wiring.store),
     )
 
     async def apply_head(head: ConfigHead) -> None:
@@ -239,3 +241,16 @@ def _database_of(store: Store) -> Path | None:
     """The file of a SQLite store, beside which a key for secrets may be made."""
     scheme, _, path = store.name.partition(":///")
     return Path(path) if scheme == "sqlite" and path else None
+
+
+async def _find_passed_gates(store: Store, manifest_hash: str) -> list[PassedGate]:
+    """Return the evals of a manifest whose gates passed."""
+    # Loaded only by a publisher whose rules require evals.
+    from .evals import list_passed_evals  # noqa: PLC0415
+
+    return [
+        PassedGate(
+            eval_id=it.eval_id, dataset_id=it.spec.dataset_id, at=it.finished_at or it.created_at
+        )
+        for it in await list_passed_evals(store, manifest_hash)
+    ]

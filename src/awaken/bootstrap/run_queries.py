@@ -17,6 +17,8 @@ from .arguments import check_optional_text, check_text, convert_argument
 
 if TYPE_CHECKING:
     from awaken.contracts.memory.access import FactAccess, KnowledgeAccess
+    from awaken.evals.run_replays import RunReplays
+    from awaken.evals.runner import EvalRunner
     from awaken.managed.configuration import ManagedConfig
     from awaken.runtime.engine import RunEngine
     from awaken.scheduling.rights import FindProblem
@@ -29,6 +31,9 @@ if TYPE_CHECKING:
     from .composition import RuntimeParts
 
 T = TypeVar("T")
+
+OPEN_EVALS = "evals"
+"""The profile entry that lists evals which have not ended."""
 
 
 class RunQueries:
@@ -110,7 +115,7 @@ async def _all_pages(fetch: Callable[[Q], Awaitable[Page[T]]], query: Q) -> tupl
 
 
 class LastingParts:
-    """The part of a runtime that outlives conversations: memory, schedules and triggers."""
+    """The part of a runtime that outlives conversations: memory, schedules, triggers, evals."""
 
     store: Store
     managed: "ManagedConfig | None"
@@ -155,6 +160,28 @@ class LastingParts:
         if self._is_open and self._may_work:
             made.firer.start()
         return made
+
+    @cached_property
+    def replays(self) -> "RunReplays":
+        """Recordings, replays, forks and comparisons of stored runs; few programs need them."""
+        from .replays import build_run_replays  # noqa: PLC0415
+
+        return build_run_replays(self._parts.engine)
+
+    @cached_property
+    def evals(self) -> "EvalRunner":
+        """Evals of this runtime's agents: made, driven, cancelled; few programs have some."""
+        from .evals import build_eval_runner  # noqa: PLC0415
+
+        parts = self._parts
+        return build_eval_runner(parts.control, parts.node.worker_id, self.managed)
+
+    async def _sweep_evals(self) -> None:
+        """Take over evals whose driver died; loads nothing if the store has no open eval."""
+        profile = self._parts.engine.services.profile
+        entry = await profile.find_entry(OPEN_EVALS, OPEN_EVALS)
+        if entry is not None and entry.value:
+            await self.evals.sweep()
 
     async def _sweep_schedules(self) -> None:
         """Fire what is due in a store of several processes; loads nothing if it has no schedule."""

@@ -10,6 +10,8 @@ import msgspec
 from awaken import __version__
 from awaken.contracts.config.heads import ConfigHead
 from awaken.contracts.plugins.statistics import StatisticsKeeper
+from awaken.evals.capture import RunRecordings
+from awaken.evals.run_replays import RunReplays
 from awaken.extensions.observability.statistics import RuntimeStatistics
 from awaken.extensions.permission.inspector import PermissionInspector
 from awaken.managed.configuration import ManagedConfig
@@ -19,11 +21,14 @@ from awaken.protocols.ag_ui.routes import ROUTES as AG_UI
 from awaken.protocols.ai_sdk.routes import ROUTES as AI_SDK
 from awaken.protocols.config.routes import config_protocol
 from awaken.protocols.console.routes import ROUTES as CONSOLE
+from awaken.protocols.evals.datasets import datasets_protocol
+from awaken.protocols.evals.routes import FindEvals, evals_protocol
 from awaken.protocols.mcp.protocol import mcp_protocol
 from awaken.protocols.native.routes import ROUTES as NATIVE
 from awaken.protocols.openai.routes import ROUTES as OPENAI
 from awaken.protocols.operations.context import OperatorContext
 from awaken.protocols.operations.routes import operations_protocol
+from awaken.protocols.replays.routes import replays_protocol
 from awaken.protocols.schedules.routes import FindScheduling, schedules_protocol
 from awaken.scheduling.rights import FindProblem
 from awaken.server.app import ServerApp
@@ -51,6 +56,7 @@ def server_app(
     open_runtime: Callable[[AsyncExitStack], Awaitable[None]],
     config: ServerConfig | None,
     scheduling: SchedulingAccess,
+    find_evals: FindEvals,
     managed: ManagedConfig | None = None,
 ) -> ServerApp:
     """Build the whole server over a runtime, as an ASGI app."""
@@ -61,6 +67,9 @@ def server_app(
     protocols = (
         WireProtocol(name="native", routes=NATIVE),
         schedules_protocol(services, scheduling.find, settings.hook_secrets),
+        replays_protocol(services, partial(_find_replays, services)),
+        evals_protocol(services, find_evals),
+        datasets_protocol(services, partial(_find_recordings, services)),
         operations_protocol(_operator_context(services, context.statistics, managed)),
         *_config_protocols(managed, settings.admin),
         WireProtocol(name="ag-ui", routes=AG_UI),
@@ -71,6 +80,20 @@ def server_app(
         *([WireProtocol(name="console", routes=CONSOLE)] if settings.admin.console else []),
     )
     return ServerApp(context, protocols, open_runtime, __version__)
+
+
+def _find_replays(services: AppServices) -> RunReplays:
+    # Loaded by the first request: few servers replay runs.
+    from .replays import build_run_replays  # noqa: PLC0415
+
+    return build_run_replays(services.engine)
+
+
+def _find_recordings(services: AppServices) -> RunRecordings:
+    # Loaded by the first request: few servers capture runs.
+    from .replays import build_recordings  # noqa: PLC0415
+
+    return build_recordings(services.engine)
 
 
 def _config_protocols(managed: ManagedConfig | None, admin: AdminConfig) -> list[WireProtocol]:

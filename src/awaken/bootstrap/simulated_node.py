@@ -28,6 +28,7 @@ from awaken.services.control import RunControl
 from awaken.stores.memory.profiles import MemoryProfileStore
 from awaken.stores.memory.store import MemoryStore
 
+from .composition import DeferredWorlds
 from .outbox_wiring import EngineMailbox, OutboxWiring
 
 CONFIG = MailboxConfig(poll_ms=10_000, relay_ms=10_000, retention_ms=None, drain_ms=0)
@@ -71,7 +72,8 @@ class SimulatedNode:
         worker_id = ids.new_id()
         self._heartbeat = LoopHeartbeat(store, clock, ids, CONFIG, worker_id)
         mail = EngineMailbox(lambda: self._outbox)
-        self._engine = RunEngine(store, registry, services, self._heartbeat, mail)
+        worlds = DeferredWorlds(store)
+        self._engine = RunEngine(store, registry, services, self._heartbeat, mail, worlds)
         self._worker = Worker(
             self._engine,
             mailbox,

@@ -50,7 +50,7 @@ def build_chores(
     store: Store,
     profile: ProfileStore,
     purger: "ConfigPurger | None" = None,
-    sweep_schedules: Callable[[], Awaitable[None]] | None = None,
+    sweeps: tuple[Callable[[], Awaitable[None]] | None, ...] = (),
     delete_expired: Callable[[], Awaitable[object]] | None = None,
 ) -> SweeperChores:
     """Make what the sweeper does besides: it forgets ended processes, and leaves pinned runs.
@@ -67,8 +67,9 @@ def build_chores(
     ]
     if purger is not None:
         stages.append((purger.purge_if_due, "Removing old configuration"))
-    if sweep_schedules is not None and store.is_shared:
-        stages.append((sweep_schedules, "Looking for due schedules"))
+    for sweep, what in zip(sweeps, ("due schedules", "open evals"), strict=False):
+        if sweep is not None and store.is_shared:
+            stages.append((sweep, f"Looking for {what}"))
     if delete_expired is not None:
         stages.append((delete_expired, "Removing expired facts"))
     return SweeperChores(

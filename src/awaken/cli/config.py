@@ -7,7 +7,6 @@ import msgspec
 import typer
 
 from awaken.bootstrap.config_files import format_files, read_config_files, write_back, write_files
-from awaken.bootstrap.document_files import format_document
 from awaken.contracts.config.compiler import ConfigProblem
 from awaken.contracts.config.errors import InvalidConfig
 from awaken.contracts.config.heads import CanaryPlan
@@ -19,6 +18,7 @@ from awaken.managed.documents import (
     name_files,
 )
 from awaken.managed.files import ApplyOptions, DriftChoice, FilePlan, FileSet, drift_problem
+from awaken.services.document_files import format_document
 
 from .command_line import new_app
 from .config_context import (

@@ -93,8 +93,11 @@ async def delete_thread(
     ] = DeleteStrategy.REJECT,
     *,
     is_sure: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    with_cases: Annotated[
+        bool, typer.Option("--with-cases", help="Also the cases and recordings of evals from it.")
+    ] = False,
 ) -> None:
-    """Delete a thread with everything that belongs to it."""
+    """Delete a thread with everything that belongs to it; tells which cases still hold it."""
     thread = await context.store.load_thread(thread_id)
     if thread is None:
         raise not_found_error("Thread", thread_id, "threads list")
@@ -102,9 +105,24 @@ async def delete_thread(
         question = f"Delete thread '{plain(thread_id)}' with {thread.message_count} messages?"
         confirm(question)
     await context.store.delete_thread(thread_id, strategy)
-    context.show(
-        {"thread_id": thread_id, "is_deleted": True}, f"Deleted thread '{plain(thread_id)}'."
-    )
+    held = await _find_cases(context, thread_id, is_erased=with_cases)
+    text = f"Deleted thread '{plain(thread_id)}'."
+    if held:
+        text += f" {held} objects of evals still hold it; `awaken eval forget` deletes them."
+    context.show({"thread_id": thread_id, "is_deleted": True, "eval_objects": held}, text)
+
+
+async def _find_cases(context: CommandContext, thread_id: str, *, is_erased: bool) -> int:
+    """Return how many cases and recordings still hold a thread; delete them if asked to."""
+    # Few stores have datasets, and other commands need none of it.
+    from awaken.contracts.evals.store import open_eval_store  # noqa: PLC0415
+    from awaken.evals.datasets import Datasets  # noqa: PLC0415
+    from awaken.runtime.primitives.system import SystemClock  # noqa: PLC0415
+
+    datasets = Datasets(open_eval_store(context.store), SystemClock(), by="operator")
+    if is_erased:
+        await datasets.erase_sources(thread_id=thread_id)
+    return len(await datasets.list_sources(thread_id=thread_id))
 
 
 THREAD_HEAD = ("THREAD", "MESSAGES", "OPEN RUN", "UPDATED", "TITLE")

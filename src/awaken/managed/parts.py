@@ -1,6 +1,6 @@
 """The ports that every use case of the configuration shares, and who asks for a change."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 import msgspec
 
@@ -14,6 +14,7 @@ from awaken.contracts.errors import IdempotencyConflict
 
 from .change_sets import CodeRecords
 from .effective import PublicationReader
+from .publish_rules import PassedGate
 from .secrets import SecretBox, SecretResolver
 
 
@@ -52,6 +53,8 @@ class ConfigParts(msgspec.Struct, frozen=True, kw_only=True):
     """Of awaken in this process."""
     notify_changed: Callable[[], Awaitable[None]]
     """Tells the other processes to read the head."""
+    find_passed_gates: Callable[[str], Awaitable[Sequence[PassedGate]]] | None = None
+    """Returns the evals of a manifest whose gates passed; None: the store keeps no evals."""
 
     @property
     def code(self) -> CodeRecords:

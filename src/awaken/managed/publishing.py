@@ -30,7 +30,7 @@ from .change_sets import Authorship, Candidate, ChangeSet, build_candidate
 from .followers import ListFollowers, wait_for_trial
 from .live import LiveConfig
 from .parts import Author, ConfigParts
-from .publish_rules import PublishRules, find_unmet_rules
+from .publish_rules import PublishRules, find_unmet_evals, find_unmet_rules
 from .references import check_unused
 
 REBASES_MAX = 5
@@ -185,6 +185,7 @@ class Publisher:
                 names = ", ".join(trial.missing_secrets)
                 raise MissingSecrets(refs=trial.missing_secrets, names=names)
             self._check_rules(head, request)
+            await self._check_evals(candidate, request)
             receipt = await self._parts.store.write_config(self._write(head, candidate, request))
             await self._live.take_published(trial.compiled, receipt)
             is_installed = True
@@ -335,6 +336,14 @@ class Publisher:
                 "or publish over it"
             )
         _refuse_unmet(unmet)
+
+    async def _check_evals(self, candidate: Candidate, request: PublishRequest) -> None:
+        """Refuse a candidate without the evals that the rules require of exactly this manifest."""
+        if request.is_ephemeral or not self._rules.requires_eval:
+            return
+        find = self._parts.find_passed_gates
+        passed = () if find is None else await find(candidate.manifest_hash)
+        _refuse_unmet(find_unmet_evals(self._rules, passed, self._parts.clock.now_ms()))
 
     def _write(
         self, head: ConfigHead, candidate: Candidate, request: PublishRequest

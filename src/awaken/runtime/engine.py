@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import aclosing, suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 import msgspec
@@ -61,6 +61,10 @@ from .suspension.dispatch_plan import (
 from .suspension.resume import take_decisions
 from .suspension.unattended_ends import SUPERSEDED
 
+if TYPE_CHECKING:
+    # Only a process that replays runs or evaluates agents has worlds.
+    from .admission.worlds import WorldSource
+
 StreamWhenBusy = Callable[[ThreadBusy], AsyncGenerator[AgentEvent, None]]
 
 
@@ -74,13 +78,14 @@ class RunEngine:
         services: Services,
         leases: LeaseBook | None = None,
         mailbox: TaskMailbox | None = None,
+        worlds: "WorldSource | None" = None,
     ) -> None:
         self.store = store
         self.registry = registry
         self.services = services
         # In a store that no other process sees, no thread has to be held against others.
         leases = leases if store.is_shared else None
-        self._admission = Admission(store, registry, services)
+        self._admission = Admission(store, registry, services, worlds)
         self.tasks = BackgroundTasks(self, leases, mailbox)
         """Background tasks that runs of this process have started."""
         children = ChildRuns(Children(self, leases), self.tasks)

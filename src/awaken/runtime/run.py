@@ -148,7 +148,6 @@ class PromptCounter(Protocol):
         ...
 
 
-_NOT_SPENT = Amount()
 _LIFECYCLE, _ACTIONS, _HELD = RUN_LIFECYCLE.name, PENDING_ACTIONS.name, PENDING_MESSAGES.name
 # Bound once: Python 3.11 reads a member through its class slowly.
 _RUNNING, _WAITING, _DONE = RunStatus.RUNNING, RunStatus.WAITING, RunStatus.DONE
@@ -232,8 +231,8 @@ class Run(msgspec.Struct, eq=False, weakref=True):
     """The digest of the transcript up to the latest request that sent all of it."""
     meter: PromptCounter | None = None
     """Present once a budget needs the length of requests."""
-    unsettled: Amount = _NOT_SPENT
-    """Spending that is not yet charged to the tenant's ledger."""
+    unsettled: Mapping[str, Amount] = EMPTY
+    """Spending that is not yet charged to the ledgers of shared scopes, by scope."""
     side_call_lock: asyncio.Lock | None = None
     """Held by the tool call that makes a side call to the model."""
     remote_end: RemoteEnd | None = None

@@ -11,7 +11,7 @@ from awaken._deferred_imports import defer_imports
 
 if TYPE_CHECKING:
     from awaken.contracts.suspension.remembered_answers import RememberedAnswer
-    from awaken.managed.publish_rules import FreezeWindow, PublishRules
+    from awaken.managed.publish_rules import FreezeWindow, PublishRules, RequiredEval
     from awaken.server.app import (
         ServerApp,
     )
@@ -44,6 +44,7 @@ __all__ = [
     "RateLimit",
     "RememberedAnswer",
     "RememberedAnswers",
+    "RequiredEval",
     "ServerApp",
     "ServerConfig",
     "ServerLimits",
@@ -59,6 +60,7 @@ _HOMES = {
     "JwtConfig": "awaken.server.config",
     "Principal": "awaken.transport.routes",
     "PublishRules": "awaken.managed.publish_rules",
+    "RequiredEval": "awaken.managed.publish_rules",
     "RateLimit": "awaken.server.config",
     "RememberedAnswer": "awaken.contracts.suspension.remembered_answers",
     "RememberedAnswers": "awaken.services.remembered_answers",

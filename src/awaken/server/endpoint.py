@@ -222,12 +222,14 @@ class Endpoint:
         config = self._context.config
         deadlines = self._context.bodies
         data = await body_of(headers, receive, self._body_bytes, holding, deadlines)
+        is_empty = not data and self.route.is_body_optional
+        data = b"{}" if is_empty else data
         values = check_document(data, config.limits.body_values)
         holding.take(values * VALUE_BYTES)
         if self._body is None:
             return data
         given = headers.get("content-type", "application/json")
-        if given != "application/json":
+        if given != "application/json" and not is_empty:
             kind = given.partition(";")[0].strip().lower()
             if kind != "application/json" and not kind.endswith("+json"):
                 raise HttpError(415, "unsupported_media_type", "Send application/json.")

@@ -88,7 +88,8 @@ def _operation(route: ApiRoute, schemas: dict[Any, Any]) -> dict[str, Any]:
     if route.body is not None:
         kind = "*/*" if route.body is bytes else "application/json"
         schema = {} if route.body is bytes else schemas[route.body]
-        operation["requestBody"] = {"required": True, "content": {kind: {"schema": schema}}}
+        content = {kind: {"schema": schema}}
+        operation["requestBody"] = {"required": not route.is_body_optional, "content": content}
     return operation
 
 

@@ -2,7 +2,7 @@
 
 from awaken.contracts.clock import Clock
 from awaken.contracts.models.budgets import (
-    TENANT_LEDGER,
+    SHARED_LEDGER,
     Allowance,
     Amount,
     Budget,
@@ -36,7 +36,7 @@ async def list_budgets(
     """List the budgets; with a tenant, with what it has used of its own."""
     ledger: Ledger | None = None
     if tenant_id is not None:
-        entry = await profile.find_entry(tenant_scope(tenant_id), TENANT_LEDGER)
+        entry = await profile.find_entry(tenant_scope(tenant_id), SHARED_LEDGER)
         ledger = decode_ledger(None if entry is None else entry.value)
     given: list[tuple[str | None, Budget]] = [(None, it) for it in engine.services.budgets]
     given += [(None, it) for it in engine.registry.snapshot().registries.budgets]

@@ -19,7 +19,12 @@ from awaken.contracts.events import (
 )
 from awaken.contracts.identity import RunIdentity
 from awaken.contracts.messages.message import Message, MessageMetadata, MessageRecord, Sender
-from awaken.contracts.runs.records import RunRecord, RunRequest, RunResult
+from awaken.contracts.runs.records import (
+    ForkedAt,
+    RunRecord,
+    RunRequest,
+    RunResult,
+)
 from awaken.contracts.runs.threads import ForkPoint, NewestBranch, Thread
 from awaken.contracts.storage.dispatch import RunDispatch
 from awaken.contracts.suspension.tickets import DecisionReceipt, Ticket
@@ -33,6 +38,7 @@ _ABOVE = ("parent_thread_id", "parent_run_id")
 _IDS: dict[type, tuple[str, ...]] = {
     Thread: ("id", "parent_thread_id", "active_run_id", "open_run_id", "latest_run_id"),
     ForkPoint: ("thread_id",),
+    ForkedAt: ("run_id",),
     NewestBranch: ("thread_id",),
     RunRecord: (*_PLACE, *_ABOVE, "continued_as"),
     RunIdentity: (*_PLACE, *_ABOVE),
@@ -55,7 +61,7 @@ _IDS: dict[type, tuple[str, ...]] = {
 """Which fields of a record are ids of threads and runs."""
 _PARTS: dict[type, tuple[str, ...]] = {
     Thread: ("forked_from", "newest_branch"),
-    RunRecord: ("task",),
+    RunRecord: ("task", "forked_from"),
     RunRequest: ("task", "messages"),
     RunResult: ("tickets",),
     RunDispatch: ("request",),

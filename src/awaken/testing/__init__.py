@@ -8,6 +8,7 @@ May import: everything below it. Names no concrete store, and only `fixtures` ne
 
 from .agent_reports import AgentReport, AgentViolated, Violation
 from .agent_simulation import simulate_agent
+from .eval_cases import eval_cases
 from .event_order import assert_valid_events, check_events
 from .fakes import EventRecorder, FakeClock, LoopClock, SequentialIds
 from .model_server import (
@@ -41,6 +42,7 @@ from .simulation import (
 )
 from .store_conformance import (
     CONFIG_CHECKS,
+    EVAL_CHECKS,
     MEMORY_CHECKS,
     PROFILE_CHECKS,
     SCHEDULE_CHECKS,
@@ -58,6 +60,7 @@ from .virtual_time import make_virtual_runtime, run_in_virtual_time, wait_for_en
 
 __all__ = [
     "CONFIG_CHECKS",
+    "EVAL_CHECKS",
     "MEMORY_CHECKS",
     "PROFILE_CHECKS",
     "SCHEDULE_CHECKS",
@@ -94,6 +97,7 @@ __all__ = [
     "check_transcript",
     "continue_answer",
     "enumerate_awaits",
+    "eval_cases",
     "gemini_problems",
     "inject_at",
     "inject_cancellation",

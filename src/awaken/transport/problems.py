@@ -63,6 +63,16 @@ from awaken.contracts.errors import (
     UsageError,
     VersionConflict,
 )
+from awaken.contracts.evals.errors import (
+    CannotRecord,
+    DatasetConflict,
+    EvalExists,
+    EvalsUnavailable,
+    NotComparable,
+    UnknownCase,
+    UnknownDataset,
+    UnknownEval,
+)
 from awaken.contracts.memory.errors import (
     FactExists,
     MemoryFull,
@@ -124,6 +134,12 @@ _STATUSES: tuple[tuple[type[AwakenError], int], ...] = (
     (NoCanary, 409),
     (AgentUnusable, 503),
     (ConfigNotEnabled, 400),
+    (UnknownDataset, 404),
+    (UnknownCase, 404),
+    (UnknownEval, 404),
+    (EvalExists, 409),
+    (DatasetConflict, 409),
+    (NotComparable, 409),
     (UnknownSchedule, 404),
     (UnknownTrigger, 404),
     (ScheduleChanged, 409),
@@ -132,6 +148,8 @@ _STATUSES: tuple[tuple[type[AwakenError], int], ...] = (
     (SecretNotAllowed, 403),
     (HookRefused, 401),
     (TriggerPaused, 409),
+    (CannotRecord, 409),
+    (EvalsUnavailable, 501),
     (UnknownThread, 404),
     (UnknownRun, 404),
     (UnknownTicket, 404),

@@ -188,6 +188,8 @@ class ApiRoute:
     """The type of the JSON body; None: no body, `bytes`: the body as it came."""
     body_bytes: int | None = None
     """How long the body may be, if that is less than the server allows."""
+    is_body_optional: bool = False
+    """Whether no body is as good as an empty object."""
     reply: Any = None
     """The type of the JSON reply, for the OpenAPI document; `bytes` is an event stream."""
     media_type: str = "application/json"

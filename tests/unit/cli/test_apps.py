@@ -134,6 +134,15 @@ COMMANDS: dict[str, Any] = {
     "policy": lambda place: ("policy", "preview", place, "helper", "--json"),
     "models": lambda place: ("models", "list", "--app", place, "--json"),
     "upgrade": lambda place: ("upgrade", "check", place, "--store", "sqlite:///some.db", "--json"),
+    "recording": lambda place: (
+        "recording",
+        "show",
+        "none",
+        "--app",
+        place,
+        "--store",
+        "sqlite:///some.db",
+    ),
     "mcp-login": lambda place: ("mcp-login", place, "none"),
     "serve": None,
     "worker": None,
@@ -159,12 +168,16 @@ EVERYWHERE = ("{0}_agents.py", "{0}_runtime.py", "{0}_pkg.main:runtime", "{0}_ma
 @pytest.mark.parametrize("place", [*EVERYWHERE, "{0}_lonely.py"])
 @pytest.mark.parametrize("name", SHORT)
 def test_every_command_takes_it(shop: str, call: Call, name: str, place: str) -> None:
-    if name == "upgrade":
+    if name in ("recording", "upgrade"):
         assert call("run", f"{shop}_runtime.py", "helper", "hi").code == 0
         os.replace("own.db", "some.db")
     done = call(*COMMANDS[name](place.format(shop)))
     if name == "mcp-login":
         assert "MCP server 'none' is invalid: it does not exist" in done.err
+        return
+    if name == "recording":
+        # The app was loaded, and its run is looked for.
+        assert "run not found: none" in done.err
         return
     assert done.code == 0, done.err
     if name == "run":

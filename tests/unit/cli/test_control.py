@@ -180,7 +180,7 @@ def test_a_thread_with_children_is_not_deleted_unless_asked(call: Call, db: Path
     refused(call("threads", "delete", "t-done", "--yes", "--json"), "invalid_record")
     given = ("--strategy", "cascade", "--yes", "--json")
     deleted = call("threads", "delete", "t-done", *given).document
-    assert deleted == {"thread_id": "t-done", "is_deleted": True}
+    assert deleted == {"thread_id": "t-done", "is_deleted": True, "eval_objects": 0}
     assert ask(db, lambda store: store.load_thread("t-waits")) is None
 
 

@@ -31,7 +31,7 @@ def test_a_sound_store_is_read_whole(call: Call, db: Path) -> None:
     assert (answer.code, answer.err) == (0, "")
     found = answer.document
     assert found["problems"] == []
-    assert found["schema_version"] == 11
+    assert found["schema_version"] == 12
     assert {kind: found["records"][kind] for kind in COUNTS} == COUNTS
     assert found["records"]["events"] > 10
     assert found["records"]["tool_records"] >= 3
@@ -114,8 +114,8 @@ def test_checking_changes_nothing(call: Call, db: Path) -> None:
 
 def test_migrating_makes_a_store_and_says_from_where_to_where(call: Call) -> None:
     arguments = ("db", "migrate", "--store", "sqlite:///new.db")
-    document = {"store": "sqlite:///new.db", "from_version": 0, "to_version": 11}
+    document = {"store": "sqlite:///new.db", "from_version": 0, "to_version": 12}
     assert call(*arguments, "--json").document == document
-    assert "is up to date: schema 11" in call(*arguments).out
-    assert call(*arguments, "--json").document == {**document, "from_version": 11}
+    assert "is up to date: schema 12" in call(*arguments).out
+    assert call(*arguments, "--json").document == {**document, "from_version": 12}
     assert call("threads", "list", "--store", "sqlite:///new.db").code == 0

@@ -16,7 +16,6 @@ from awaken.bootstrap.config_files import (
     write_files,
 )
 from awaken.bootstrap.config_kinds import config_kinds
-from awaken.bootstrap.document_files import decode_document, format_document
 from awaken.contracts.config.errors import InvalidConfig
 from awaken.contracts.config.heads import CanaryPlan
 from awaken.contracts.config.store import ConfigReceipt, ConfigWrite
@@ -24,6 +23,7 @@ from awaken.contracts.errors import InvalidInput
 from awaken.managed.documents import MergedDocuments, name_files
 from awaken.managed.drafts import PublishDraft
 from awaken.managed.files import ApplyOptions, DriftChoice, FilePlan, FileSet
+from awaken.services.document_files import decode_document, format_document
 from awaken.stores.memory.store import MemoryStore
 
 from .config_world import ANN, BEN, ConfigWorld, in_loop

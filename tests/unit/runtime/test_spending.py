@@ -13,7 +13,7 @@ from awaken.contracts.messages.message import user
 from awaken.contracts.models.budgets import (
     HOLD_MS,
     RUN_LEDGER,
-    TENANT_LEDGER,
+    SHARED_LEDGER,
     THREAD_LEDGER,
     Amount,
     Budget,
@@ -75,7 +75,7 @@ async def begun(runtime: Any, thread: str = "t", tenant: str | None = None) -> R
 
 
 async def tenant_ledger(run: Run, tenant: str = "acme") -> Ledger:
-    entry = await run.services.profile.find_entry(tenant_scope(tenant), TENANT_LEDGER)
+    entry = await run.services.profile.find_entry(tenant_scope(tenant), SHARED_LEDGER)
     return decode_ledger(None if entry is None else entry.value)
 
 

@@ -59,7 +59,7 @@ def test_what_an_older_file_has_not_sent_is_due_at_once(tmp_path: Path) -> None:
 
     path = old_file(tmp_path / "store.db", "b", "a")
     on(path, work)
-    assert asyncio.run(SqliteStore(path).schema_versions()) == (11, 11)
+    assert asyncio.run(SqliteStore(path).schema_versions()) == (12, 12)
     assert asyncio.run(SqliteStore(path).check()).problems == ()
 
 

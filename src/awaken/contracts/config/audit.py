@@ -41,6 +41,7 @@ class AuditAction(StrEnum):
     RETRY_OUTBOX = "retry_outbox"
     PIN = "pin"
     RESET = "reset"
+    REPLAY = "replay"
 
 
 class AuditEvent(Record, frozen=True, kw_only=True):

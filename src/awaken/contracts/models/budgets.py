@@ -1,4 +1,4 @@
-"""Budgets: what runs, threads and tenants may spend, and the ledgers of what they have spent.
+"""Budgets: what runs, threads, tenants and groups may spend, and the ledgers of what they spent.
 
 The cost of a call is reserved before the call and settled after it, so that reservations of calls
 in flight count as spent until the calls are over.
@@ -30,6 +30,16 @@ class BudgetScope(StrEnum):
     THREAD = "thread"
     TENANT = "tenant"
     """All runs that name the same tenant, in all processes of a store."""
+    GROUP = "group"
+    """All runs that were started for one purpose, such as an eval, in all processes of a store."""
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether the ledger is an entry that runs of all processes change."""
+        return self in SHARED_SCOPES
+
+
+SHARED_SCOPES = (BudgetScope.TENANT, BudgetScope.GROUP)
 
 
 class Budget(StrictRecord, frozen=True, kw_only=True):
@@ -138,7 +148,7 @@ class Ledger(Record, frozen=True, kw_only=True):
     budgets: Mapping[str, tuple[Budget, ...]] = {}
     """The budgets of the agents of a run, by agent id; only the ledgers of runs have them."""
     shares: Mapping[str, Share] = {}
-    """What was given to child runs, by run id; a tenant's ledger has none."""
+    """What was given to child runs, by run id; a shared ledger has none."""
 
     def open_holds(self, now: int) -> dict[str, Hold]:
         """The reservations that still count."""
@@ -169,13 +179,18 @@ RUN_LEDGER: StateKey[Ledger, Ledger] = StateKey("__runtime.run_ledger", default=
 THREAD_LEDGER: StateKey[Ledger, Ledger] = StateKey(
     "__runtime.thread_ledger", default=Ledger(), scope=StateScope.THREAD
 )
-TENANT_LEDGER = "__runtime.ledger"
-"""The profile key under which a tenant's ledger is kept."""
+SHARED_LEDGER = "__runtime.ledger"
+"""The profile key under which the ledger of a tenant or of a group is kept."""
 
 
 def tenant_scope(tenant_id: str) -> str:
     """The owner of a tenant's profile entries."""
     return f"tenant::{tenant_id}"
+
+
+def group_scope(group_id: str) -> str:
+    """The owner of a group's profile entries."""
+    return f"group::{group_id}"
 
 
 class Allowance(Record, frozen=True, kw_only=True):
@@ -232,7 +247,7 @@ class BudgetExceeded(RunError):
 def split_budgets(allowances: Iterable[Allowance], share: float) -> tuple[Budget, ...]:
     """The budgets of a child that may spend a share of what its parent has left.
 
-    A tenant's budget is not split: the child spends from the tenant's ledger itself.
+    A shared budget is not split: the child spends from the shared ledger itself.
 
     Raises:
         BudgetExceeded: Nothing is left to share.
@@ -243,7 +258,7 @@ def split_budgets(allowances: Iterable[Allowance], share: float) -> tuple[Budget
     return tuple(
         _split_allowance(allowance, share)
         for allowance in allowances
-        if allowance.budget.scope is not BudgetScope.TENANT
+        if not allowance.budget.scope.is_shared
     )
 
 

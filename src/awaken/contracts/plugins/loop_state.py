@@ -181,6 +181,7 @@ class RequestOptions(Record, frozen=True, kw_only=True):
     frontend_tools: tuple[ToolDescriptor, ...] = ()
     output_schema: dict[str, Any] | None = None
     budgets: tuple[Budget, ...] = ()
+    budget_group: str | None = None
     session_tools: tuple[ToolDescriptor, ...] = ()
 
 

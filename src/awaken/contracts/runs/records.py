@@ -105,6 +105,16 @@ LISTED_KINDS = (RunKind.CHAT, RunKind.TASK)
 """The kinds that lists show unless another one is asked for."""
 
 
+class ForkedAt(Record, frozen=True, kw_only=True):
+    """The place in another run from which a run goes on."""
+
+    run_id: str
+    step: int
+    """The step that the run does itself, wholly or in part; 1-based."""
+    results: int | None = None
+    """How many results of the step's calls it has from there; absent: not even the answer."""
+
+
 class RunInput(Record, frozen=True, kw_only=True):
     """The messages of the thread that are the run's input."""
 
@@ -131,6 +141,10 @@ class RunRecord(RunProvenance, frozen=True, kw_only=True):
     """The publication of the configuration that it runs on; None without managed configuration."""
     purpose: RunKind = RunKind.CHAT
     """What it was started for; `kind` also tells tasks apart."""
+    world: str | None = None
+    """The hash of the world that answers in place of its models and tools; None: reality."""
+    forked_from: ForkedAt | None = None
+    """Where it was forked from another run."""
     overrides: InferenceOverride | None = None
     """The parameters that the request gave, so that the requests of the run can be built again."""
     tool_choice: str | None = None
@@ -273,6 +287,8 @@ class RunRequest(RunProvenance, frozen=True, kw_only=True):
     """The trace of the caller that the run belongs to."""
     budgets: tuple[Budget, ...] = ()
     """Limits besides those of the agent and the runtime."""
+    budget_group: str | None = None
+    """Whose ledger the budgets of scope `group` are kept in; clients cannot set it."""
     expected_messages: int | None = None
     """How many messages the thread must have; with another number the request is refused."""
     output_schema: dict[str, Any] | None = None
@@ -293,6 +309,8 @@ class RunRequest(RunProvenance, frozen=True, kw_only=True):
     """The publication that a new run takes; absent: the one that is live when it begins."""
     purpose: RunKind = RunKind.CHAT
     """What a new run is for; clients cannot set it."""
+    world: str | None = None
+    """The hash of the world that a new run is given instead of reality; clients cannot set it."""
     history: tuple[Message, ...] = ()
     """What a thread without messages begins with, answers included; clients cannot set it."""
     session_tools: tuple[ToolDescriptor, ...] = ()

@@ -27,7 +27,7 @@ class PromptFailed(RunError):
     message: str = field(kw_only=False)
 
 
-class Outcome(Record, frozen=True, kw_only=True):
+class ChosenOption(Record, frozen=True, kw_only=True):
     """The option that the user chose, if any."""
 
     option_id: str = msgspec.field(name="optionId", default="")
@@ -36,7 +36,7 @@ class Outcome(Record, frozen=True, kw_only=True):
 class Permission(Record, frozen=True, kw_only=True):
     """The answer to `session/request_permission`."""
 
-    outcome: Outcome
+    outcome: ChosenOption
 
 
 async def ask_permission(view: TenantView, ticket: Ticket, client: Any) -> ToolCallResume | None:

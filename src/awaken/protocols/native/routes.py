@@ -84,7 +84,15 @@ ROUTES = (
     _read(f"GET {_RUN}", runs.get_run, views.RunView),
     _accept(f"POST {_RUN}/inputs", inputs.send_inputs, body=bodies.RunInputs, headers=_KEY),
     _accept(f"POST {_RUN}/cancel", inputs.cancel_run),
-    _invoke(f"POST {_RUN}/fork", runs.fork_run, runs.RunForkView, status=201),
+    _invoke(
+        f"POST {_RUN}/fork",
+        runs.fork_run,
+        runs.RunForkView,
+        body=runs.ForkRun,
+        is_body_optional=True,
+        status=201,
+        statuses={202: runs.RunForkView},
+    ),
     _decide(f"POST {_RUN}/decision", inputs.decide_on_run),
     _read(f"GET {_RUN}/events", events.run_events, Listed[LoggedEvent], query=paging.LogPaging),
     _read(

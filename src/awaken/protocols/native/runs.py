@@ -1,13 +1,16 @@
 """Starts runs with a stream of their events, lists and gets them."""
 
 from collections.abc import Sequence
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
 from awaken.contracts.errors import ThreadBusy
 from awaken.contracts.events import AgentEvent, encode_event
 from awaken.contracts.messages.message import Message
 from awaken.contracts.models.budgets import Budget
+from awaken.contracts.record import StrictRecord
 from awaken.contracts.runs.records import OnBusy, RunRecord, RunRequest
 from awaken.contracts.storage.dispatch import InputMode
 from awaken.contracts.storage.queries import LIMIT_MAX, DispatchQuery, Page, RunQuery, at_cursor
@@ -110,10 +113,33 @@ class RunForkView(Whole, frozen=True, kw_only=True):
     """The input of the run; the thread does not have it."""
     is_state_exact: bool
     """Whether the thread has the state that the run found; otherwise it has the newest state."""
+    run_id: str | None = None
+    """The run that goes on from the point of a fork `at` it."""
+
+
+class ForkPlace(StrictRecord, frozen=True, kw_only=True):
+    """A point of a run: before the inference of a step, before its tools, or after a result."""
+
+    step: Annotated[int, Meta(ge=1, le=1 << 30)]
+    results: Annotated[int, Meta(ge=0, le=1 << 30)] | None = None
+    """How many results of the step's calls the fork keeps; 0: before its tools; absent: before its
+    inference."""
+
+
+class ForkRun(StrictRecord, frozen=True, kw_only=True):
+    """Where to fork a run."""
+
+    at: ForkPlace | None = None
+    """Absent: before the input of the run; nothing goes on by itself."""
+    allow_effects: bool = False
+    """Whether effects of the fork happen without asking a person first."""
 
 
 async def fork_run(call: RouteCall) -> Reply:
-    """Create a thread with the messages before the input of a run; the run's thread stays."""
+    """Create a thread as a run found it, or go on from any point of the run on a new thread."""
+    body: ForkRun = call.body
+    if body.at is not None:
+        return await _fork_at(call, body, body.at)
     made = await fork_before(call.view, call.path["run_id"])
     shown = RunForkView(
         thread=thread_view(made.thread),
@@ -122,6 +148,22 @@ async def fork_run(call: RouteCall) -> Reply:
         is_state_exact=made.is_state_exact,
     )
     return as_json(shown, 201)
+
+
+async def _fork_at(call: RouteCall, body: ForkRun, at: ForkPlace) -> Reply:
+    # Loaded by the first such fork.
+    from awaken.evals.forking import ForkAt, fork_here  # noqa: PLC0415
+
+    point = ForkAt(step=at.step, results=at.results)
+    made = await fork_here(call.view, call.path["run_id"], point, allow_effects=body.allow_effects)
+    shown = RunForkView(
+        thread=thread_view(made.thread),
+        agent_id=made.run.agent_id,
+        messages=(),
+        is_state_exact=made.is_state_exact,
+        run_id=made.run.run_id,
+    )
+    return as_json(shown, 202)
 
 
 async def get_run(call: RouteCall) -> Reply:

@@ -8,7 +8,7 @@ from awaken.contracts.identity import Adapter, RunMode, RunOrigin
 from awaken.contracts.lifecycle import RunStatus, Termination, TicketStatus, reason_text
 from awaken.contracts.models.inference import TokenUsage
 from awaken.contracts.record import Record, always
-from awaken.contracts.runs.records import RunKind, RunRecord, Waiting
+from awaken.contracts.runs.records import ForkedAt, RunKind, RunRecord, Waiting
 from awaken.contracts.runs.threads import ForkPoint, Thread
 from awaken.contracts.storage.dispatch import DispatchStatus, InputMode, RunDispatch
 from awaken.contracts.suspension.permissions import Remember
@@ -94,6 +94,8 @@ class RunView(Record, frozen=True, kw_only=True):
     """Whether it executes the steps of a workflow, and so has a journal."""
     publication: int | None = None
     """The publication of the configuration that it runs on."""
+    forked_from: ForkedAt | None = None
+    """The place in another run from which it went on."""
     status: RunStatus
     waiting: Waiting | None = None
     termination: Termination | None = None

@@ -8,12 +8,18 @@ import asyncio
 from collections.abc import Sequence
 from functools import partial
 from operator import attrgetter
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from awaken.contracts.errors import AwakenError, InvalidResume, ThreadBusy, VersionConflict
+from awaken.contracts.errors import (
+    AwakenError,
+    InvalidInput,
+    ThreadBusy,
+    VersionConflict,
+)
 from awaken.contracts.identity import RunIdentity, RunOrigin, normalize_id
-from awaken.contracts.lifecycle import RunStatus, TicketStatus
+from awaken.contracts.lifecycle import RunStatus
 from awaken.contracts.messages.message import Message, MessageMetadata, ToolCall, Transcript
 from awaken.contracts.models.budgets import RUN_LEDGER, THREAD_LEDGER
 from awaken.contracts.plugins.loop_state import (
@@ -32,7 +38,6 @@ from awaken.contracts.runs.records import (
 from awaken.contracts.runs.threads import Thread
 from awaken.contracts.storage.store import Checkout, Store
 from awaken.contracts.tenancy import TENANT_MARK, namespace_in
-from awaken.runtime.journal.bookmark import read_bookmark
 from awaken.runtime.journal.journal import Inbox, Journal
 from awaken.runtime.journal.known_messages import make_already_said, without_repeats
 from awaken.runtime.journal.request_checks import (
@@ -63,7 +68,7 @@ from awaken.runtime.resolution.snapshots import RegistrySnapshot
 from awaken.runtime.run import Run, Services
 from awaken.runtime.state.store import StateStore
 from awaken.runtime.suspension.dispatch_plan import address_to_workflow
-from awaken.runtime.suspension.recovery import latest_turn, restore
+from awaken.runtime.suspension.recovery import latest_turn
 from awaken.runtime.suspension.resume import take_decisions
 
 from .continuation import (
@@ -72,18 +77,25 @@ from .continuation import (
     check_queued_context,
     continue_identity,
     continue_record,
+    find_continued,
     own_tickets,
     restore_counters,
+    restore_left_run,
+    stays_with_agent,
 )
+
+if TYPE_CHECKING:
+    # Only a process that replays runs or evaluates agents has worlds.
+    from .worlds import EnteredWorld, WorldSource
 
 _IDS = ("thread_id", "agent_id", "run_id_hint", "continue_run_id", "dispatch_id_hint", "tenant_id")
 
 _ids_of = attrgetter(*_IDS)
 _RARE = (
     "lineage", "task", "trace", "overrides", "tool_choice", "parent_thread_id", "parent_run_id",
-    "parent_tool_call_id", "transport_request_id",
+    "parent_tool_call_id", "transport_request_id", "world",
 )  # fmt: skip
-"""What a record takes from few requests: of child runs, with a trace, or with options."""
+"""What a record takes from few requests: of child runs, with a trace, a world, or options."""
 _read_rare = attrgetter(*_RARE)
 _NO_RARE = _read_rare(RunRequest())
 _INTERNAL = RunOrigin.INTERNAL
@@ -92,12 +104,19 @@ _INTERNAL = RunOrigin.INTERNAL
 class Admission:
     """Turns a request into a run that is ready to start."""
 
-    __slots__ = ("_registry", "_services", "_store")
+    __slots__ = ("_registry", "_services", "_store", "_worlds")
 
-    def __init__(self, store: Store, registry: RegistryHandle, services: Services) -> None:
+    def __init__(
+        self,
+        store: Store,
+        registry: RegistryHandle,
+        services: Services,
+        worlds: "WorldSource | None" = None,
+    ) -> None:
         self._store = store
         self._registry = registry
         self._services = services
+        self._worlds = worlds
 
     def check(self, request: RunRequest) -> RunRequest:
         """Refuse malformed ids and messages; returns the request with trimmed ids.
@@ -230,12 +249,16 @@ class Admission:
         previous, unfinished = None, checkout.open_run
         if unfinished is not None or request.continue_run_id is not None:
             request = address_to_workflow(request, unfinished)
-            previous = await self._find_continued(request, checkout)
+            previous = await find_continued(self._store, request, checkout)
         agent_id = _select_agent(request, checkout, previous)
         canary = self._registry.canary if previous is None else None
         publication = request.publication if previous is None else previous.publication
         publication = publication if canary is None else canary.choose(request, thread_id)
         pinned = await self._registry.pin(agent_id, publication)
+        entered = None
+        if (world := (previous or request).world) is not None:
+            entered = await self._open_world(world, pinned)
+            pinned = entered.snapshot
         agent = pinned.resolve(agent_id)
         if request.dispatch_id is None and request.frontend_tools:
             # A queued request was checked when it was queued; a tool that conflicts is left out.
@@ -255,45 +278,18 @@ class Admission:
         if unfinished is not None and unfinished.run_id != run_id:
             raise ThreadBusy(thread_id=thread_id, run_id=unfinished.run_id)
         run = self._assemble(request, checkout, previous, (pinned, agent), run_id)
-        if previous is not None and previous.status is RunStatus.RUNNING:
-            await self._restore(run, checkout)
-        if request.decisions:
-            take_decisions(run, request.decisions)
-        if previous is not None and checkout.cancel_cause is not None:
-            run.token.cancel(checkout.cancel_cause)
+        is_left = previous is not None and previous.status is RunStatus.RUNNING
+        if is_left or checkout.cancel_cause is not None:
+            await restore_left_run(self._store, run, previous, checkout)
+        if request.decisions or entered is not None:
+            _take_in_rest(run, request, entered)
         return run
 
-    async def _restore(self, run: Run, checkout: Checkout) -> None:
-        run_id = run.identity.run_id
-        restore(
-            run,
-            read_bookmark(run.record.bookmark),
-            # A workflow loads the records of all its steps itself.
-            () if run.agent.workflow else await self._store.list_tool_records(run_id),
-            await self._store.find_checkpoint(run_id) if self._store.is_shared else None,
-        )
-
-    async def _find_continued(self, request: RunRequest, checkout: Checkout) -> RunRecord | None:
-        """Return the run that the request continues: the one it names, else a waiting one."""
-        wanted = request.continue_run_id
-        waiting = checkout.open_run
-        if waiting is not None and waiting.waiting is not None:
-            # A held run goes on where it was: it has another publication, or is usable here.
-            waiting = waiting.release_hold()
-        if wanted is None:
-            if request.run_id_hint or request.dispatch_id_hint:
-                return None
-            return waiting if waiting is not None and waiting.is_resumable_waiting else None
-        if waiting is not None and waiting.run_id == wanted:
-            if request.decisions and not waiting.is_resumable_waiting:
-                raise InvalidResume(run_id=wanted, problem="it is not waiting")
-            return waiting
-        record = await self._store.load_run(wanted)
-        if record is None or record.thread_id != checkout.thread.id:
-            raise InvalidResume(run_id=wanted, problem="it does not exist on this thread")
-        if record.status is RunStatus.DONE:
-            raise InvalidResume(run_id=wanted, problem="it has ended")
-        return record
+    async def _open_world(self, world: str, pinned: RegistrySnapshot) -> "EnteredWorld":
+        if self._worlds is None:
+            problem = f"this process cannot open its world '{world}'"
+            raise InvalidInput(what="The run's request", problem=problem)
+        return await self._worlds.open(world, pinned)
 
     async def _find_run_id(self, request: RunRequest, thread_id: str) -> str:
         for hint, may_be_created in (
@@ -445,7 +441,7 @@ def _select_agent(request: RunRequest, checkout: Checkout, previous: RunRecord |
     A recovered run keeps its agent, and so does a run whose suspended calls resume: only the agent
     that made these calls has their tools. A handoff takes effect when they are done.
     """
-    if previous is not None and _stays_with_agent(request, checkout, previous):
+    if previous is not None and stays_with_agent(request, checkout, previous):
         return previous.active_agent_id or previous.agent_id
     if request.agent_id is not None:
         return request.agent_id
@@ -456,16 +452,31 @@ def _select_agent(request: RunRequest, checkout: Checkout, previous: RunRecord |
     return record.agent_id if (record := previous or checkout.latest_run) else DEFAULT_AGENT
 
 
-def _stays_with_agent(request: RunRequest, checkout: Checkout, previous: RunRecord) -> bool:
-    """Whether a continued run starts with work that its current agent has left."""
-    if previous.is_workflow:
-        return True
-    if previous.status is not RunStatus.WAITING:
-        return previous.status is RunStatus.RUNNING
-    if request.decisions or any(it.status is TicketStatus.DECIDED for it in checkout.tickets):
-        return True
-    # A message from a person supersedes the calls, with any agent.
-    return all(message.sender is not None for message in request.messages)
+def _restore_state(
+    request: RunRequest, checkout: Checkout, agent: ResolvedAgent, previous: RunRecord | None
+) -> StateStore:
+    """Return the state that a run begins or goes on with."""
+    state = StateStore(agent.env.keys)
+    if checkout.state:
+        state.restore(checkout.state)
+    if previous is not None:
+        state.restore(checkout.run_state)
+    named = request.agent_id
+    if named is None or (previous is not None and not request.messages):
+        return state
+    is_handed_off = ACTIVE_AGENT.name in state.values
+    if named != agent.spec.id or (is_handed_off and state.get(ACTIVE_AGENT) not in (None, named)):
+        # An agent that the request names overrides an earlier handoff.
+        state.update(ACTIVE_AGENT, named)
+    return state
+
+
+def _take_in_rest(run: Run, request: RunRequest, world: "EnteredWorld | None") -> None:
+    """Take in the decisions of a request, and bind the run to its world."""
+    if request.decisions:
+        take_decisions(run, request.decisions)
+    if world is not None:
+        world.attach(run)
 
 
 def _without_known(
@@ -480,21 +491,3 @@ def _without_known(
     if repeated is not None and not request.decisions and not is_recovered:
         raise make_already_said(checkout.thread.id, repeated)
     return request
-
-
-def _restore_state(
-    request: RunRequest, checkout: Checkout, agent: ResolvedAgent, previous: RunRecord | None
-) -> StateStore:
-    state = StateStore(agent.env.keys)
-    if checkout.state:
-        state.restore(checkout.state)
-    if previous is not None:
-        state.restore(checkout.run_state)
-    named = request.agent_id
-    if named is None or (previous is not None and not request.messages):
-        return state
-    is_handed_off = ACTIVE_AGENT.name in state.values
-    if named != agent.spec.id or (is_handed_off and state.get(ACTIVE_AGENT) not in (None, named)):
-        # An agent that the request names overrides an earlier handoff.
-        state.update(ACTIVE_AGENT, named)
-    return state

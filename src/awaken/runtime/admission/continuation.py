@@ -5,18 +5,24 @@ from collections.abc import Mapping
 import msgspec
 
 from awaken.contracts.backends.backend import BackendCapabilities, check_root_request
-from awaken.contracts.errors import UnsupportedFeature
+from awaken.contracts.errors import InvalidResume, UnsupportedFeature
 from awaken.contracts.identity import RunIdentity
-from awaken.contracts.lifecycle import RunStatus
+from awaken.contracts.lifecycle import RunStatus, TicketStatus
 from awaken.contracts.messages.message import Message, ToolCall
 from awaken.contracts.models.budgets import RUN_LEDGER
-from awaken.contracts.plugins.loop_state import STOP_STATS, TOOL_CALL_STATES, StopStats
+from awaken.contracts.plugins.loop_state import (
+    STOP_STATS,
+    TOOL_CALL_STATES,
+    StopStats,
+)
 from awaken.contracts.runs.records import RunRecord, RunRequest
 from awaken.contracts.storage.store import Checkout, Store
 from awaken.contracts.suspension.tickets import Ticket, ToolCallState
+from awaken.runtime.journal.bookmark import read_bookmark
 from awaken.runtime.resolution.resolver import ResolvedAgent
 from awaken.runtime.run import Run
 from awaken.runtime.state.store import StateStore
+from awaken.runtime.suspension.recovery import restore
 
 
 class CannotGoOn(UnsupportedFeature):
@@ -136,3 +142,57 @@ def own_tickets(
     if tickets:
         state.update(TOOL_CALL_STATES, tuple(map(ToolCallState.of, tickets.values())))
     return tickets
+
+
+def stays_with_agent(request: RunRequest, checkout: Checkout, previous: RunRecord) -> bool:
+    """Whether a continued run starts with work that its current agent has left."""
+    if previous.is_workflow:
+        return True
+    if previous.status is not RunStatus.WAITING:
+        return previous.status is RunStatus.RUNNING
+    if request.decisions or any(it.status is TicketStatus.DECIDED for it in checkout.tickets):
+        return True
+    # A message from a person supersedes the calls, with any agent.
+    return all(message.sender is not None for message in request.messages)
+
+
+async def find_continued(store: Store, request: RunRequest, checkout: Checkout) -> RunRecord | None:
+    """Return the run that the request continues: the one it names, else a waiting one."""
+    wanted = request.continue_run_id
+    waiting = checkout.open_run
+    if waiting is not None and waiting.waiting is not None:
+        # A held run goes on where it was: it has another publication, or is usable here.
+        waiting = waiting.release_hold()
+    if wanted is None:
+        if request.run_id_hint or request.dispatch_id_hint:
+            return None
+        return waiting if waiting is not None and waiting.is_resumable_waiting else None
+    if waiting is not None and waiting.run_id == wanted:
+        if request.decisions and not waiting.is_resumable_waiting:
+            raise InvalidResume(run_id=wanted, problem="it is not waiting")
+        return waiting
+    record = await store.load_run(wanted)
+    if record is None or record.thread_id != checkout.thread.id:
+        raise InvalidResume(run_id=wanted, problem="it does not exist on this thread")
+    if record.status is RunStatus.DONE:
+        raise InvalidResume(run_id=wanted, problem="it has ended")
+    return record
+
+
+async def restore_left_run(
+    store: Store, run: Run, previous: RunRecord | None, checkout: Checkout
+) -> None:
+    """Set a run to the point where another process left it, and cancel one that has to be."""
+    if previous is None:
+        return
+    run_id = run.identity.run_id
+    if previous.status is RunStatus.RUNNING:
+        restore(
+            run,
+            read_bookmark(run.record.bookmark),
+            # A workflow loads the records of all its steps itself.
+            () if run.agent.workflow else await store.list_tool_records(run_id),
+            await store.find_checkpoint(run_id) if store.is_shared else None,
+        )
+    if checkout.cancel_cause is not None:
+        run.token.cancel(checkout.cancel_cause)

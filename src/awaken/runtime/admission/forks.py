@@ -53,7 +53,7 @@ async def fork_thread(
     if checkout is None:
         raise UnknownThread(thread_id=thread_id)
     kept = _select_messages(checkout, fork)
-    state = _state(checkout, checkout.state, len(kept))
+    state = select_state(checkout, checkout.state, len(kept))
     made = _build_branch(clock, ids, checkout.thread, kept, fork.answers, state)
     return await _write_branch(store, made)
 
@@ -90,7 +90,7 @@ async def fork_before_run(
     kept = messages[:begin]
     then = await store.fold_state(record.run_id, record.log_start)
     is_exact = then.missing is None
-    state = _state(checkout, then.thread if is_exact else checkout.state, begin)
+    state = select_state(checkout, then.thread if is_exact else checkout.state, begin)
     state[ACTIVE_AGENT.name] = ACTIVE_AGENT.encode(record.agent_id)
     made = _build_branch(clock, ids, checkout.thread, kept, _NO_ANSWERS, state)
     return ForkedRun(
@@ -189,9 +189,10 @@ def _last_turn(kept: Sequence[Message]) -> int:
     return next(places, 0)
 
 
-def _state(
+def select_state(
     checkout: Checkout, values: Mapping[str, StoredValue], count: int
 ) -> dict[str, StoredValue]:
+    """Return the state of a branch with so many messages, without what is the thread's alone."""
     state = {name: value for name, value in values.items() if name not in _OWN}
     if (stored := state.get(CONTEXT_STATE.name)) is not None:
         context = CONTEXT_STATE.decode(stored)

@@ -92,7 +92,15 @@ def child_request(
         context=run.record.context,
         publication=run.record.publication,
         purpose=run.record.purpose,
+        world=_find_world(run, call_id),
+        budget_group=run.request.budget_group,
     )
+
+
+def _find_world(run: Run, call_id: str) -> str | None:
+    """Return the world of a child: what is below a run in a world is never in reality."""
+    world = run.record.world
+    return None if world is None else f"{world}/{call_id.replace('/', '%2F')}"
 
 
 def is_child(run: Run, record: RunRecord) -> bool:
@@ -120,16 +128,17 @@ async def _budgets(run: Run, call_id: str, child_id: str) -> tuple[Budget, ...]:
     The share is durable when this returns, so that a process that continues the parent counts every
     child that may spend something.
     """
-    # A tenant's budget is not shared out: the child charges the tenant's ledger itself.
-    own = [it for it in applicable(run) if it.scope is not BudgetScope.TENANT]
+    own = [it for it in applicable(run) if not it.scope.is_shared]
+    # The child spends from the ledger of the group itself, too.
+    groups = tuple(it for it in run.request.budgets if it.scope is BudgetScope.GROUP)
     if not own:
-        return ()
+        return groups
     judged = await allowances(run, own)
     keys = tuple(dict.fromkeys(map(_ledger_key, own)))
     given = {key: _shares_out(run, key) for key in keys}
     if (known := given[keys[0]].get(child_id)) is not None:
         # Another process wrote the share, and died before it started the child.
-        return known.budgets
+        return (*known.budgets, *groups)
     try:
         budgets = split_budgets(
             [_rest(it, given[_ledger_key(it.budget)]) for it in judged], DELEGATE_SHARE
@@ -141,7 +150,7 @@ async def _budgets(run: Run, call_id: str, child_id: str) -> tuple[Budget, ...]:
         ledger = msgspec.structs.replace(run.state.get(key), shares={**shares, child_id: share})
         run.state.update(key, ledger)
     await run.flush()
-    return budgets
+    return (*budgets, *groups)
 
 
 def _rest(allowance: Allowance, shares: Mapping[str, Share]) -> Allowance:

@@ -75,6 +75,7 @@ def keep_options(request: RunRequest, state: StateStore) -> RunRequest:
         frontend_tools=request.frontend_tools,
         output_schema=request.output_schema,
         budgets=request.budgets,
+        budget_group=request.budget_group,
         session_tools=request.session_tools,
     )
     if asked == kept:
@@ -84,11 +85,13 @@ def keep_options(request: RunRequest, state: StateStore) -> RunRequest:
     schema = asked.output_schema or kept.output_schema
     # A request that resumes a run cannot remove the run's budgets.
     budgets = kept.budgets or asked.budgets
+    group = kept.budget_group or asked.budget_group
     options = RequestOptions(
         overrides=overrides,
         frontend_tools=tools,
         output_schema=schema,
         budgets=budgets,
+        budget_group=group,
         session_tools=asked.session_tools or kept.session_tools,
     )
     state.update(REQUEST_OPTIONS, options)
@@ -98,5 +101,6 @@ def keep_options(request: RunRequest, state: StateStore) -> RunRequest:
         frontend_tools=tools,
         output_schema=schema,
         budgets=budgets,
+        budget_group=group,
         session_tools=options.session_tools,
     )

@@ -136,6 +136,10 @@ class ResolvedAgent:
         """Return the agent with more tools; its own tools win where ids are equal."""
         return self._with_tools({**{it.descriptor.id: it for it in tools}, **self.tools})
 
+    def with_own_tools(self, tools: dict[str, Tool]) -> "ResolvedAgent":
+        """Return the agent with these tools in place of its own."""
+        return self._with_tools(tools)
+
     def _with_tools(self, tools: dict[str, Tool]) -> "ResolvedAgent":
         return replace(
             self,

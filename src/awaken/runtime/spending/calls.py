@@ -26,13 +26,14 @@ from awaken.runtime.run import Run
 from .ledgers import (
     amount_unreported,
     applicable,
-    change_tenant,
+    change_shared,
     charge,
     is_charged,
     keep_budgets,
     lane_name,
     ledger_of,
     pay,
+    shared_scopes,
     spend,
 )
 from .quotes import Quote, QuoteRequest, estimate_call, narrow_quote
@@ -51,7 +52,7 @@ class Reservation(Record, frozen=True, kw_only=True):
     late: str = ""
     """The description of the limit that is used up if the call takes longer."""
     lane: str = ""
-    """The name of its hold in the tenant's ledger; blank when no tenant's budget applies."""
+    """The name of its hold in shared ledgers; blank when no shared budget applies."""
 
 
 async def reserve(
@@ -73,13 +74,21 @@ async def reserve(
     keep_budgets(run)
     now = run.services.clock.now_ms()
     ask = estimate_call(run, request, model, is_first=is_first)
-    own = [it for it in budgets if it.scope is not BudgetScope.TENANT]
-    shared = [it for it in budgets if it.scope is BudgetScope.TENANT]
-    quote = Quote(output=ask.longest)
+    own = [it for it in budgets if not it.scope.is_shared]
+    scopes = shared_scopes(run)
+    # A group never spends more than its budget: no call of it answers beyond what it reserved.
+    quote = Quote(output=ask.wanted if BudgetScope.GROUP in scopes else ask.longest)
     quote = narrow_quote([Allowance.of(it, ledger_of(run, it), now) for it in own], ask, quote)
     name = lane_name(run, lane)
-    if shared:
-        quote = await _hold(run, shared, ask, quote, name)
+    for scope in scopes:
+        shared = [it for it in budgets if it.scope is scope]
+        try:
+            quote = await _hold(run, scope, shared, (ask, quote, name))
+        except BudgetExceeded:
+            if scope is not scopes[0]:
+                # The ledgers before this one have a hold already.
+                await pay(run, name)
+            raise
     return Reservation(
         request=_limit_output(request, ask, quote.output),
         ask=ask,
@@ -147,18 +156,20 @@ def most_nanos(run: Run, request: InferenceRequest, model: ModelSpec) -> int | N
 
 
 async def _hold(
-    run: Run, shared: Sequence[Budget], ask: QuoteRequest, limit: Quote, name: str
+    run: Run, scope: BudgetScope, shared: Sequence[Budget], wanted: tuple[QuoteRequest, Quote, str]
 ) -> Quote:
-    """Reserve in the tenant's ledger, which other runs change at the same time."""
-    now, own = run.services.clock.now_ms(), amount_unreported(run)
+    """Reserve in a shared ledger, which other runs change at the same time."""
+    ask, limit, name = wanted
+    now, own = run.services.clock.now_ms(), amount_unreported(run, scope)
 
     def quote_ledger(ledger: Ledger) -> Quote:
         current = ledger.charge(own)
         return narrow_quote([Allowance.of(it, current, now, name) for it in shared], ask, limit)
 
     try:
-        ledger = await change_tenant(
+        ledger = await change_shared(
             run,
+            scope,
             lambda ledger: ledger.reserve(
                 name, ask.amount_to_reserve(quote_ledger(ledger).output), now
             ),

@@ -82,7 +82,7 @@ async def run_calls(
         if attempt is None:
             decision = None
             agent = run.agent
-            if agent.env.gates or agent.approvals or run.record.purpose is RunKind.PREVIEW:
+            if agent.env.gates or agent.approvals or run.record.purpose is not RunKind.CHAT:
                 decision = await _ask_gates(run, call, resume, passed)
             if decision is not None and isinstance(decision, Block):
                 return await _refuse(run, call, decision, calls[index + 1 :], resume)
@@ -237,7 +237,8 @@ async def _collect(
         except asyncio.CancelledError:
             problem = ToolError("the tool cancelled itself")
             attempt.output = build_error_output(attempt.call.name, problem)
-        if attempt.is_journalled:
+        if attempt.is_journalled or attempt.updates:
+            # What a call without effects did to the state is kept too: a replay repeats it.
             run.journal.tool_records += (build_finish_record(attempt),)
     if not finished_now:
         _stop_late_ones(run, siblings, running)

@@ -274,8 +274,8 @@ async def perform(attempt: ToolExecution, snapshot: Snapshot) -> ToolOutput:
                 attempt.started = run.loop.time()
                 attempt.deadline = attempt.started + timeout_of(attempt) / 1000
                 output = await tool.execute(attempt.arguments, context)
-        if attempt.is_journalled and output.command is not EMPTY_COMMAND:
-            attempt.updates = list_journal_entries(output.command)
+        if output.command is not EMPTY_COMMAND:
+            attempt.updates = _list_updates(attempt, output.command)
         output = keep_output(run, call.name, output)
     except ToolError as error:
         output = _screen_output(run, build_error_output(call.name, error))
@@ -302,6 +302,23 @@ async def perform(attempt: ToolExecution, snapshot: Snapshot) -> ToolOutput:
 def _screen_output(run: Run, output: ToolOutput) -> ToolOutput:
     result = screen_result(run, output.result)
     return output if result is output.result else ToolOutput(result=result)
+
+
+def _list_updates(
+    attempt: ToolExecution, command: StateCommand
+) -> tuple[tuple[str, str, object], ...]:
+    """The updates that the journal keeps of a call; a call without effects needs none to survive.
+
+    Raises:
+        ToolInternalError: An update has no JSON form, and the call must not be run again.
+    """
+    try:
+        return list_journal_entries(command)
+    except ToolInternalError:
+        if attempt.is_journalled:
+            raise
+        # The call can be run again after a crash; only a recording of the run lacks its updates.
+        return ()
 
 
 def list_journal_entries(command: StateCommand) -> tuple[tuple[str, str, object], ...]:

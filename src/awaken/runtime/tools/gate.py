@@ -44,6 +44,8 @@ logger = logging.getLogger(__name__)
 PREVIEW = "preview"
 """What asks about the calls of a preview, as tickets name it."""
 PREVIEW_ACTION = "tool:PreviewConfirm"
+_TRIALS = {RunKind.PREVIEW: "preview", RunKind.REPLAY: "fork"}
+"""Kinds of runs whose effects a person sees before they happen, as the person reads them."""
 _RANK: dict[type, int] = {Allow: 0, SetResult: 1, Suspend: 2, Block: 3}
 
 
@@ -69,8 +71,8 @@ async def ask_gates(
         return wanted
     if wanted and not (decision is not None and decision.approves):
         return _ask_for_approval(call)
-    if run.record.purpose is RunKind.PREVIEW and resume is None:
-        return _ask_in_preview(run, call)
+    if run.record.purpose in _TRIALS and resume is None and run.record.world is None:
+        return _ask_in_trial(run, call)
     return None
 
 
@@ -208,10 +210,11 @@ def _is_answered(
     return decision.ticket.question in (ticket.question, *earlier)
 
 
-def _ask_in_preview(run: Run, call: ToolCall) -> Suspend | None:
-    """Return the question about a call of a preview that has an effect; None: it may pass.
+def _ask_in_trial(run: Run, call: ToolCall) -> Suspend | None:
+    """Return the question about a call of a trial that has an effect; None: it may pass.
 
-    A preview tries a configuration that is not live: a person sees every effect before it happens.
+    A preview tries a configuration that is not live, and a fork does again what was done before:
+    a person sees every effect before it happens.
     """
     tool = run.agent.tools.get(call.name)
     is_harmless = tool is None or tool.descriptor.effect is ToolEffect.NONE
@@ -219,7 +222,8 @@ def _ask_in_preview(run: Run, call: ToolCall) -> Suspend | None:
         return None
     suspension = Suspension(
         action=PREVIEW_ACTION,
-        message=f"This is a preview: run tool '{escape_unprintable(call.name)}'?",
+        message=f"This is a {_TRIALS[run.record.purpose]}: run tool "
+        f"'{escape_unprintable(call.name)}'?",
         parameters={"tool": call.name, "arguments": call.arguments},
     )
     pending = PendingToolCall(id=call.id, name=call.name, arguments=call.arguments)

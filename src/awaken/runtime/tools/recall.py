@@ -7,6 +7,7 @@ an error result that says so.
 
 import asyncio
 import logging
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -30,7 +31,7 @@ from awaken.contracts.storage.store import ToolRecord, ToolRecordStatus
 from awaken.contracts.suspension.tickets import Ticket, ToolCallResume
 from awaken.contracts.tool_results import ToolResult, ToolStatus
 from awaken.contracts.tools.context import ToolState
-from awaken.contracts.tools.tool import Reconcilable, ToolEffect, ToolError, ToolOutput
+from awaken.contracts.tools.tool import Reconcilable, Tool, ToolEffect, ToolError, ToolOutput
 from awaken.redaction import make_loggable, remove_secrets
 from awaken.runtime.progress import Recovery
 from awaken.runtime.run import Run
@@ -86,7 +87,7 @@ def _reuse_finished(
         return None
     attempt.number = record.attempt
     try:
-        command = _command(run, attempt, record)
+        command = rebuild_command(run, attempt.tool, record.updates)
     except (StateError, msgspec.ValidationError, ToolError) as error:
         if attempt.tool is not None and attempt.tool.descriptor.is_repeatable:
             recovery.count_attempt(record)
@@ -112,25 +113,32 @@ def _is_answered(result: ToolResult, ticket: Ticket) -> bool:
     return is_asked or asked.question in ticket.answered
 
 
-def _command(run: Run, attempt: ToolExecution, record: ToolRecord) -> StateCommand:
-    """The state command of the call, rebuilt from its journal record."""
+def rebuild_command(
+    run: Run, tool: Tool | None, updates: Iterable[tuple[str, str, Any]]
+) -> StateCommand:
+    """The state command of a call, rebuilt from what the journal keeps of it.
+
+    Raises:
+        UnknownKey: A key that it names cannot be found in this process.
+        msgspec.ValidationError: An update does not fit its key.
+    """
     ops: list[StateOp] = []
     actions: list[ScheduledAction] = []
     effects: list[TypedEffect] = []
-    for name, verb, data in record.updates:
+    for name, verb, data in updates:
         if verb == "schedule":
             actions.append(msgspec.convert(data, ScheduledAction))
         elif verb == "emit":
             effects.append(TypedEffect(key=name, payload=data))
         else:
-            key = run.state.find_key(name) or _find_undeclared(attempt, name)
+            key = run.state.find_key(name) or _find_undeclared(tool, name)
             ops.append(Clear(key=key) if verb == "clear" else _update(key, data))
     return StateCommand(
         patch=MutationBatch(ops=tuple(ops)), actions=tuple(actions), effects=tuple(effects)
     )
 
 
-def _find_undeclared(attempt: ToolExecution, name: str) -> StateKey[Any, Any]:
+def _find_undeclared(tool: Tool | None, name: str) -> StateKey[Any, Any]:
     """The key of a name that no plugin declares: the only living one, or the one its tool sees.
 
     Raises:
@@ -138,7 +146,7 @@ def _find_undeclared(attempt: ToolExecution, name: str) -> StateKey[Any, Any]:
     """
     living = list_living_keys(name)
     if len(living) > 1:
-        function = getattr(attempt.tool, "__wrapped__", None)
+        function = getattr(tool, "__wrapped__", None)
         closure = getattr(function, "__closure__", None) or ()
         seen = (
             *getattr(function, "__globals__", {}).values(),

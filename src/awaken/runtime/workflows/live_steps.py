@@ -248,7 +248,7 @@ class LiveSteps:
         ):
             return refused
         agent = run.agent
-        if agent.env.gates or agent.approvals or run.record.purpose is RunKind.PREVIEW:
+        if agent.env.gates or agent.approvals or run.record.purpose is not RunKind.CHAT:
             decision = await ask_gates(run, call, resume)
         if isinstance(decision, Block):
             result = ToolResult.error(call.name, decision.reason, code="blocked")

@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from awaken.contracts.storage.usage import UsageDay
 
     from .config import ConfigInMemory
+    from .evals import EvalsInMemory
     from .items import ItemsInMemory
     from .schedules import MemorySchedules
     from .usage import MemoryUsage
@@ -341,6 +342,7 @@ class MemoryStore(
         self.is_shared = is_shared
         self._tables.ended = EndedRuns(retained_runs, retained_ms)
         self._items: ItemsInMemory | None = None
+        self._evals: EvalsInMemory | None = None
 
     def open_memory(self) -> "ItemsInMemory":
         """Return where facts and documents are kept; loaded on first use."""
@@ -349,6 +351,14 @@ class MemoryStore(
 
             self._items = ItemsInMemory(self.clock)
         return self._items
+
+    def open_evals(self) -> "EvalsInMemory":
+        """Return where datasets, evals and scores are kept; loaded on first use."""
+        if self._evals is None:
+            from .evals import EvalsInMemory  # noqa: PLC0415
+
+            self._evals = EvalsInMemory()
+        return self._evals
 
     async def open(self) -> None:
         """Do nothing: the store is always ready."""

@@ -8,6 +8,7 @@ from .database import PostgresDatabase
 from .server import parse_server
 
 if TYPE_CHECKING:
+    from awaken.contracts.evals.store import EvalStore
     from awaken.contracts.memory.engine import MemoryEngine
 
 
@@ -40,6 +41,12 @@ class PostgresStore(SqlStore):
         from .memory import PostgresMemoryIndex  # noqa: PLC0415
 
         return SqlMemoryEngine(self.database, PostgresMemoryIndex(self.database))
+
+    def open_evals(self) -> "EvalStore":
+        """Return where datasets, evals and scores are kept; few programs need it."""
+        from .evals import open_evals  # noqa: PLC0415
+
+        return open_evals(self.database)
 
     async def schema_versions(self) -> tuple[int, int]:
         """Return the schema of the database, 0 if it has none, and the newest known one.

@@ -65,6 +65,9 @@ def read_versions(path: Path, store: str) -> tuple[int, int]:
 
 def check_file(path: Path, store: str) -> StoreCheck:
     """Check everything in a file; see `CheckableStore.check`."""
+    # Most processes that open a file never check it, and know nothing of evals.
+    from .eval_checks import check_evals  # noqa: PLC0415
+
     with _open_file(path, store) as connection:
         found, known = schema_version(connection)
         if found == 0:
@@ -84,6 +87,7 @@ def check_file(path: Path, store: str) -> StoreCheck:
         inspection.read_state()
         inspection.read_threads()
         check_config(inspection)
+        check_evals(inspection)
     return StoreCheck(
         store=store,
         schema_version=found,

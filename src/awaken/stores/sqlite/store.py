@@ -14,6 +14,7 @@ from .clock import moment
 from .database import SqliteDatabase
 
 if TYPE_CHECKING:
+    from awaken.contracts.evals.store import EvalStore
     from awaken.contracts.memory.engine import MemoryEngine
 
 
@@ -32,6 +33,12 @@ class SqliteStore(SqlStore):
         from .memory import SqliteMemoryIndex  # noqa: PLC0415
 
         return SqlMemoryEngine(self.database, SqliteMemoryIndex(self.database))
+
+    def open_evals(self) -> "EvalStore":
+        """Return where datasets, evals and scores are kept; few programs need it."""
+        from .evals import open_evals  # noqa: PLC0415
+
+        return open_evals(self.database)
 
     async def schema_versions(self) -> tuple[int, int]:
         """Return the file's schema and the newest known one; the file is not changed."""

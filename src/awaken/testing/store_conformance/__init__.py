@@ -2,9 +2,9 @@
 
 Belongs here: behaviour that the ports promise. Does not: how a store does it.
 A new store is done when `await check(store)` passes for each of `STORE_CHECKS` on a fresh, opened
-one; `PROFILE_CHECKS`, `CONFIG_CHECKS`, `SCHEDULE_CHECKS` and `MEMORY_CHECKS` are of ports that a
-store need not have. Some checks let time pass: a store whose `clock` can `advance` is spared the
-wait, any other waits less than a second each.
+one; `PROFILE_CHECKS`, `CONFIG_CHECKS`, `SCHEDULE_CHECKS`, `MEMORY_CHECKS` and `EVAL_CHECKS` are of
+ports that a store need not have. Some checks let time pass: a store whose `clock` can `advance` is
+spared the wait, any other waits less than a second each.
 """
 
 from . import (
@@ -17,6 +17,7 @@ from . import (
     configs,
     decisions,
     deliveries,
+    evals,
     events,
     fencing,
     interrupts,
@@ -44,6 +45,7 @@ from . import (
     usage,
 )
 from .config_writing import ConfigCheck
+from .evals import EvalCheck
 from .memory_items import MemoryCheck
 from .schedules import ScheduleCheck
 from .writing import ProfileCheck, StoreCheck
@@ -87,13 +89,18 @@ SCHEDULE_CHECKS: tuple[ScheduleCheck, ...] = (*schedules.CHECKS, *triggers.CHECK
 MEMORY_CHECKS: tuple[MemoryCheck, ...] = memory_items.CHECKS
 """They take a memory engine, such as that of `store.open_memory()`."""
 
+EVAL_CHECKS: tuple[EvalCheck, ...] = evals.CHECKS
+"""They take a store of evals, such as that of `store.open_evals()`."""
+
 __all__ = [
     "CONFIG_CHECKS",
+    "EVAL_CHECKS",
     "MEMORY_CHECKS",
     "PROFILE_CHECKS",
     "SCHEDULE_CHECKS",
     "STORE_CHECKS",
     "ConfigCheck",
+    "EvalCheck",
     "MemoryCheck",
     "ProfileCheck",
     "ScheduleCheck",

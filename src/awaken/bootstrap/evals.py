@@ -1,0 +1,107 @@
+"""Connects evals with a runtime; loaded when one is first used."""
+
+import os
+from typing import TYPE_CHECKING, cast
+
+from awaken.contracts.evals.errors import InvalidEval
+from awaken.contracts.evals.eval_runs import EvalRecord, EvalStatus
+from awaken.contracts.evals.store import EvalQuery, EvalStore
+from awaken.contracts.evals.verdicts import GateStatus
+from awaken.contracts.storage.store import Store
+from awaken.evals.pins import PinnedConfig
+from awaken.evals.preparing import EvalLimits, EvalParts
+from awaken.evals.runner import EvalRunner
+from awaken.managed.parts import Author
+from awaken.services.control import RunControl
+
+from .replays import build_recorder
+
+if TYPE_CHECKING:
+    from awaken.managed.configuration import ManagedConfig
+
+PAGE = 500
+MODULES = "AWAKEN_EVAL_MODULES"
+"""The variable that names the modules whose functions may score, separated by commas."""
+
+
+def find_eval_store(store: Store) -> EvalStore:
+    """Return where a store keeps datasets, evals and scores.
+
+    Raises:
+        InvalidEval: It keeps none.
+    """
+    open_evals = getattr(store, "open_evals", None)
+    if open_evals is None:
+        raise InvalidEval(problem=f"store '{store.name}' keeps no evals")
+    return cast("EvalStore", open_evals())
+
+
+def build_eval_runner(
+    control: RunControl,
+    worker_id: str,
+    managed: "ManagedConfig | None" = None,
+    limits: EvalLimits | None = None,
+    modules: tuple[str, ...] | None = None,
+) -> EvalRunner:
+    """Build what makes and drives the evals of a runtime.
+
+    Raises:
+        InvalidEval: Its store keeps none.
+    """
+    if modules is None:
+        modules = tuple(it.strip() for it in os.environ.get(MODULES, "").split(",") if it.strip())
+    engine = control.engine
+    return EvalRunner(
+        EvalParts(
+            control=control,
+            evals=find_eval_store(engine.store),
+            recorder=build_recorder(engine),
+            clock=engine.services.clock,
+            ids=engine.services.ids,
+            snapshots=None if managed is None else ManagedSnapshots(managed),
+            modules=modules,
+            worker_id=worker_id,
+            limits=limits or EvalLimits(),
+        )
+    )
+
+
+async def list_passed_evals(store: Store, manifest_hash: str) -> list[EvalRecord]:
+    """Return the evals whose gates passed for a manifest."""
+    evals, found, before = find_eval_store(store), list[EvalRecord](), None
+    while True:
+        query = EvalQuery(status=EvalStatus.DONE, before_no=before, limit=PAGE)
+        page = await evals.list_evals(query)
+        found += [
+            it
+            for _, it in page
+            if it.manifest_hash == manifest_hash
+            and (it.summary.get("gate") or {}).get("status") == GateStatus.PASSED
+        ]
+        if len(page) < PAGE:
+            return found
+        before = page[-1][0]
+
+
+class ManagedSnapshots:
+    """Pins variants to publications of managed configuration."""
+
+    def __init__(self, managed: "ManagedConfig") -> None:
+        self._managed = managed
+
+    async def pin_live(self) -> PinnedConfig | None:
+        """Return the live publication; None if nothing was published."""
+        head = await self._managed.parts.read_head()
+        if head.publication is None:
+            return None
+        return await self.pin_publication(head.publication)
+
+    async def pin_publication(self, publication: int) -> PinnedConfig:
+        """Return a publication."""
+        found = await self._managed.parts.reader.load_publication(publication)
+        return PinnedConfig(publication=found.no, manifest_hash=found.manifest_hash)
+
+    async def pin_draft(self, draft_id: str, actor: str) -> PinnedConfig:
+        """Write an ephemeral publication of a draft, and return it."""
+        found = await self._managed.drafts.preview(draft_id, Author(id=actor))
+        return PinnedConfig(publication=found.no, manifest_hash=found.manifest_hash)

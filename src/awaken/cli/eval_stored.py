@@ -1,0 +1,141 @@
+"""`awaken eval compare|score|calibrate`: evals of a store, and files of results."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import typer
+
+from awaken.bootstrap.agent_runtime import AgentRuntime
+from awaken.bootstrap.evals import find_eval_store
+from awaken.contracts.errors import InvalidInput
+from awaken.evals.calibrating import calibrate_judge
+from awaken.evals.evaluating import EvalResult, compare
+from awaken.evals.reports import ExitCode, choose_exit, read_result, to_json, to_markdown
+from awaken.evals.rescoring import rescore_eval
+from awaken.evals.results import ComparedEval, EvalFigures, load_compared
+from awaken.evals.runner import EvalRunner
+
+from .apps import FORMS, load_app
+from .command_context import CommandContext, StoreUrl, store_command
+from .eval_run import report_bad_input
+from .output import as_json, facts, print_stdout
+from .reports import IsJson
+from .stores import store_at
+
+T = TypeVar("T")
+
+
+def compare_results(
+    first: Annotated[str, typer.Argument(metavar="A", help="A file of results, or an eval's id.")],
+    second: Annotated[str, typer.Argument(metavar="B", help="What is judged.")],
+    *,
+    store_url: StoreUrl = None,
+    is_json: IsJson = False,
+) -> None:
+    """Compare two evals, paired by case: better, worse, same or undecided.
+
+    Exits with 1 if B is worse by a scorer.
+    """
+    with report_bad_input(is_json=is_json):
+        one, two = (_load_result(it, store_url) for it in (first, second))
+        found = compare(one, two)
+    if is_json:
+        print_stdout(as_json(found))
+    else:
+        lines = [
+            f"{it.second} against {it.first}, {scorer.scorer}: {scorer.verdict}. {scorer.reason}"
+            for it in found
+            for scorer in it.scorers
+        ]
+        print_stdout("\n".join(lines) or "There is nothing to compare.")
+    if any(scorer.verdict == "worse" for it in found for scorer in it.scorers):
+        raise typer.Exit(ExitCode.GATE_FAILED)
+
+
+def score_again(
+    eval_id: Annotated[str, typer.Argument(metavar="EVAL", help="The eval's id.")],
+    *,
+    app_place: Annotated[str, typer.Option("--app", metavar="APP", help=f"The agents: {FORMS}.")],
+    revision: Annotated[
+        int | None, typer.Option("--revision", help="Whose scorers; absent: the newest.")
+    ] = None,
+    store_url: StoreUrl = None,
+    is_json: IsJson = False,
+) -> None:
+    """Score an ended eval again by the scorers of its dataset, without running it."""
+    with report_bad_input(is_json=is_json):
+        result = asyncio.run(
+            _with_runner(app_place, store_url, lambda it: rescore_eval(it, eval_id, revision))
+        )
+    print_stdout(to_json(result).decode() if is_json else to_markdown(result).rstrip())
+    code = choose_exit(result)
+    if code is not ExitCode.PASSED:
+        raise typer.Exit(code)
+
+
+@store_command()
+async def calibrate_scorer(
+    context: CommandContext,
+    scorer: Annotated[
+        str, typer.Argument(metavar="SCORER", help="The name of the judge's scores.")
+    ],
+) -> None:
+    """Say how far a judge agrees with the labels of people."""
+    found = await calibrate_judge(find_eval_store(context.store), scorer)
+    pairs: list[tuple[str, object]] = [
+        ("labels", found.labels),
+        ("calibrated", "yes" if found.is_calibrated else "no: 30 labels of both kinds are needed"),
+        ("agreement", _show(found.agreement)),
+        ("kappa", _show(found.kappa)),
+        ("false pass", _show(found.false_pass)),
+        ("false fail", _show(found.false_fail)),
+        ("self-consistency", _show(found.self_consistency)),
+    ]
+    context.show(found, facts(pairs))
+
+
+def _show(value: float | None) -> str:
+    return "not known" if value is None else f"{value:.3f}"
+
+
+def _load_result(name: str, store_url: str | None) -> EvalResult:
+    path = Path(name)
+    if path.is_file():
+        return read_result(path.read_bytes(), f"file {name}")
+    return asyncio.run(_load_stored(name, store_url))
+
+
+async def _load_stored(eval_id: str, store_url: str | None) -> EvalResult:
+    store = store_at(store_url)
+    await store.open()
+    try:
+        found = await load_compared(find_eval_store(store), eval_id)
+    finally:
+        await store.close()
+    return _as_result(found)
+
+
+def _as_result(found: ComparedEval) -> EvalResult:
+    return EvalResult(
+        record=found.record,
+        items=tuple(found.items),
+        figures=EvalFigures(),
+        hashes=dict(found.hashes),
+    )
+
+
+async def _with_runner(
+    app_place: str, store_url: str | None, use: Callable[[EvalRunner], Awaitable[T]]
+) -> T:
+    app = load_app(app_place)
+    options: dict[str, Any] = {"store": store_at(store_url), "has_worker": False}
+    if app.runtime is not None:
+        runtime = app.runtime.with_options(**options)
+    elif app.agents:
+        runtime = AgentRuntime(app.agents, **options)
+    else:
+        raise InvalidInput(what="--app", problem=f"'{app_place}' has no agent")
+    async with runtime:
+        return await use(runtime.evals)

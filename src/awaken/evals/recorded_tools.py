@@ -1,0 +1,258 @@
+"""Tools that answer from a recording; their real code runs only where the policy lets it.
+
+Which recorded call answers follows from the calls of the run so far, never from a counter: a
+process that takes the run over finds the same answers.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from awaken.authoring.delegates import AgentTool
+from awaken.contracts.evals.recordings import RecordedCall, Recording
+from awaken.contracts.evals.worlds import CallMatch, OnMiss, ToolPolicy, ToolSource, ToolStub
+from awaken.contracts.messages.message import ToolCall
+from awaken.contracts.suspension.tickets import Question
+from awaken.contracts.tool_results import ToolResult, ToolStatus
+from awaken.contracts.tools.context import ToolContext
+from awaken.contracts.tools.tool import Tool, ToolDescriptor, ToolOutput
+
+_encode = msgspec.json.Encoder(order="sorted").encode
+
+INTERRUPTED = "interrupted"
+"""The code of the result of a call that was cut off by the end of its run."""
+
+
+class Stubbed(msgspec.Struct, frozen=True):
+    """A stub answers the call."""
+
+    stub: ToolStub
+
+
+class Missing(msgspec.Struct, frozen=True):
+    """Nothing answers the call; `nearest` is a recorded call of the same tool, if there is one."""
+
+    nearest: RecordedCall | None = None
+
+
+CallAnswer = RecordedCall | Stubbed | Missing
+
+
+class CallingRun(Protocol):
+    """The run whose calls are answered, as far as answers depend on it."""
+
+    def find_answer(self, context: ToolContext) -> CallAnswer:
+        """Return what answers a call."""
+        ...
+
+    def list_questions(self, call_id: str) -> tuple[Question, ...]:
+        """Return the questions of a call that were decided so far."""
+        ...
+
+    def may_execute(self, descriptor: ToolDescriptor, *, is_miss: bool) -> bool:
+        """Whether the real code of a tool may run for a call."""
+        ...
+
+    async def simulate(
+        self, descriptor: ToolDescriptor, arguments: Any, context: ToolContext
+    ) -> ToolOutput:
+        """Let a model answer in place of the tool."""
+        ...
+
+    def build_output(self, call: RecordedCall, tool: Tool | None) -> ToolOutput:
+        """Return the recorded result with what the tool did to the state."""
+        ...
+
+    def diverge(self, call: ToolCall, nearest: RecordedCall | None) -> ToolOutput:
+        """End the run as diverged at a call; the result says so."""
+        ...
+
+    async def wait_for_cancel(self) -> None:
+        """Cancel the run here, as the recorded run was."""
+        ...
+
+    @property
+    def policy(self) -> ToolPolicy:
+        """How calls are answered."""
+        ...
+
+
+class RecordedTool:
+    """A tool with its own description and its recorded results."""
+
+    def __init__(self, descriptor: ToolDescriptor, tool: Tool | None, run: CallingRun) -> None:
+        self._descriptor = descriptor
+        self._tool = tool
+        self._run = run
+        for name in ("approval", "delegates_to", "__wrapped__"):
+            # What the runtime asks of a tool besides its results is the real tool's.
+            if (value := getattr(tool, name, None)) is not None:
+                setattr(self, name, value)
+
+    @property
+    def descriptor(self) -> ToolDescriptor:
+        """The description of the real tool: requests stay byte-equal."""
+        return self._descriptor
+
+    def validate(self, arguments: Any) -> Any:
+        """Check the arguments as the real tool does.
+
+        Raises:
+            InvalidArguments: They do not fit.
+        """
+        return arguments if self._tool is None else self._tool.validate(arguments)
+
+    async def execute(self, arguments: Any, context: ToolContext) -> ToolOutput:
+        """Answer a call from stubs or the recording, else as the policy says."""
+        run, policy = self._run, self._run.policy
+        is_live = policy.source is ToolSource.LIVE and self._can_execute(is_miss=False)
+        if is_live and self._tool is not None:
+            return await self._tool.execute(arguments, context)
+        answer = run.find_answer(context)
+        is_recorded = isinstance(answer, RecordedCall)
+        if policy.delegates == "replay" and is_recorded and self._tool and self._asks_agent():
+            # The child is in the same world: its models and tools answer from its own recording.
+            return await self._tool.execute(arguments, context)
+        if isinstance(answer, RecordedCall):
+            if (played := await self._play(answer, context)) is not None:
+                return played
+            answer = Missing(answer)
+        if isinstance(answer, Stubbed):
+            return _play_stub(self._descriptor.id, answer.stub)
+        return await self._answer_miss(arguments, context, answer)
+
+    async def _answer_miss(
+        self, arguments: Any, context: ToolContext, missing: Missing
+    ) -> ToolOutput:
+        """Answer a call that has no recorded result."""
+        run, policy = self._run, self._run.policy
+        if policy.source is ToolSource.SIMULATED or policy.on_miss is OnMiss.SIMULATE:
+            return await run.simulate(self._descriptor, arguments, context)
+        if self._tool is not None and self._can_execute(is_miss=True):
+            return await self._tool.execute(arguments, context)
+        if policy.on_miss is OnMiss.ERROR:
+            text = f"tool '{self._descriptor.id}' has no recorded result for these arguments"
+            return ToolOutput(result=ToolResult.error(self._descriptor.id, text, code="no_result"))
+        call = ToolCall(id=context.call_id, name=context.tool_name, arguments=arguments)
+        return run.diverge(call, missing.nearest)
+
+    def _asks_agent(self) -> bool:
+        return isinstance(self._tool, AgentTool) or hasattr(self, "delegates_to")
+
+    def _can_execute(self, *, is_miss: bool) -> bool:
+        return self._run.may_execute(self._descriptor, is_miss=is_miss)
+
+    async def _play(self, call: RecordedCall, context: ToolContext) -> ToolOutput | None:
+        """Answer from a recorded call; None if that call was still waiting for its decision."""
+        own = [it.question for it in call.decisions if not it.question.asked_by]
+        decided = [it for it in self._run.list_questions(context.call_id) if not it[0]]
+        if len(decided) < len(own):
+            return ToolOutput(result=ToolResult.from_ticket(call.tool, own[len(decided)]))
+        if call.result.status is ToolStatus.PENDING:
+            return None
+        if is_cut_off(call.result):
+            await self._run.wait_for_cancel()
+        return self._run.build_output(call, self._tool)
+
+
+def is_cut_off(result: ToolResult) -> bool:
+    """Whether a call has no result of its own because its run was stopped."""
+    is_error = result.status is ToolStatus.ERROR
+    return is_error and result.metadata.get("code") == INTERRUPTED
+
+
+def _play_stub(tool: str, stub: ToolStub) -> ToolOutput:
+    if stub.error is not None:
+        return ToolOutput(result=ToolResult.error(tool, stub.error))
+    data = None if stub.result is msgspec.UNSET else stub.result
+    text = data if isinstance(data, str) else None
+    return ToolOutput(result=ToolResult.success(tool, data, text))
+
+
+class CallPlan:
+    """Assigns an answer to each call of a run, in the order of the calls."""
+
+    def __init__(self, recording: Recording | None, policy: ToolPolicy) -> None:
+        self._policy = policy
+        steps = () if recording is None else recording.steps
+        self._recorded = [call for step in steps for call in step.calls]
+        self._by_key: dict[bytes, list[RecordedCall]] = {}
+        for call in self._recorded:
+            self._by_key.setdefault(self._key(call.tool, call.arguments), []).append(call)
+        self._used: dict[bytes, int] = {}
+        self._stubs_used: dict[tuple[str, int], int] = {}
+        self._answers: dict[tuple[int, str], CallAnswer] = {}
+        self._count = 0
+
+    def find(self, step: int, call_id: str) -> CallAnswer | None:
+        """Return what answers a call that was added."""
+        return self._answers.get((step, call_id))
+
+    def add(self, step: int, calls: Iterable[ToolCall]) -> None:
+        """Add the calls of one answer, in their order."""
+        for call in calls:
+            self._answers[step, call.id] = self._choose(call)
+            self._count += 1
+
+    def _choose(self, call: ToolCall) -> CallAnswer:
+        for place, stub in enumerate(self._policy.stubs.get(call.name, ())):
+            used = self._stubs_used.get((call.name, place), 0)
+            is_left = stub.times is None or used < stub.times
+            if is_left and (stub.when is None or is_subset(stub.when, call.arguments)):
+                self._stubs_used[call.name, place] = used + 1
+                return Stubbed(stub)
+        match self._policy.match:
+            case CallMatch.ARGS:
+                return self._take(self._key(call.name, call.arguments), self._by_key, call)
+            case CallMatch.NAME:
+                named = [it for it in self._recorded if it.tool == call.name]
+                return self._take(call.name.encode(), {call.name.encode(): named}, call)
+            case CallMatch.ORDINAL:
+                them = self._recorded[self._count : self._count + 1]
+                found = next((it for it in them if it.tool == call.name), None)
+                return found if found is not None and found.has_run else Missing(*them)
+
+    def _take(
+        self, key: bytes, known: "dict[bytes, list[RecordedCall]]", call: ToolCall
+    ) -> CallAnswer:
+        used, them = self._used.get(key, 0), known.get(key, [])
+        self._used[key] = used + 1
+        if used < len(them) and them[used].has_run:
+            return them[used]
+        return Missing(next((it for it in self._recorded if it.tool == call.name), None))
+
+    def _key(self, tool: str, arguments: Any) -> bytes:
+        return _encode([tool, remove_paths(arguments, self._policy.ignore)])
+
+
+def remove_paths(value: Any, paths: Sequence[str]) -> Any:
+    """Return a JSON value without the values at these pointers, such as `/requested_at`."""
+    for path in paths:
+        value = _remove(value, path.strip("/").split("/"))
+    return value
+
+
+def _remove(value: Any, names: Sequence[str]) -> Any:
+    first, *rest = names
+    first = first.replace("~1", "/").replace("~0", "~")
+    if isinstance(value, dict) and first in value:
+        if not rest:
+            return {name: it for name, it in value.items() if name != first}
+        return {**value, first: _remove(value[first], rest)}
+    if isinstance(value, list):
+        chosen = range(len(value)) if first == "*" else [int(first)] if first.isdigit() else []
+        return [_remove(it, rest) if rest and n in chosen else it for n, it in enumerate(value)]
+    return value
+
+
+def is_subset(wanted: Any, found: Any) -> bool:
+    """Whether a JSON value has what is wanted: objects by key, arrays and others whole."""
+    if isinstance(wanted, dict):
+        return isinstance(found, dict) and all(
+            name in found and is_subset(value, found[name]) for name, value in wanted.items()
+        )
+    if isinstance(wanted, list):
+        is_list = isinstance(found, list) and len(found) == len(wanted)
+        return is_list and all(map(is_subset, wanted, found))
+    return bool(wanted == found) and isinstance(wanted, bool) == isinstance(found, bool)

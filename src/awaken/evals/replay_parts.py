@@ -1,0 +1,170 @@
+"""What a replay has in place of the process around it: its clock, its ids, summaries, profiles."""
+
+from collections.abc import Callable
+from typing import Any
+
+from awaken.contracts.evals.recordings import RecordedStep, Recording
+from awaken.contracts.models.inference import TokenUsage
+from awaken.contracts.models.model_specs import ModelSpec
+from awaken.contracts.state.context_state import (
+    CONTEXT_STATE,
+    CompactionConfig,
+    CompactionMark,
+    ObligationKind,
+)
+from awaken.contracts.state.profile import ProfileEntry, ProfileStore
+from awaken.runtime.context.compaction import CompactionPlan
+from awaken.runtime.context.summaries import Compactor, Summary, SummaryJob
+
+_NO_MODEL = ModelSpec(id="recorded", provider_id="recorded", upstream_model="recorded")
+
+
+class ReplayClock:
+    """Shows the times of the recorded run: each step begins when it began then."""
+
+    def __init__(self, start_ms: int) -> None:
+        self._start = self._now = start_ms
+
+    def now_ms(self) -> int:
+        """Milliseconds since the Unix epoch."""
+        return self._now
+
+    def monotonic_ms(self) -> int:
+        """Milliseconds since the recorded run began."""
+        return self._now - self._start
+
+    def begin_step(self, step: RecordedStep) -> None:
+        """Move to the end of a step's inference; time never goes back."""
+        self._now = max(self._now, step.at + step.ms)
+
+
+class SeededIds:
+    """Ids that are the same in every replay with the same seed."""
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+        self._count = 0
+
+    def new_id(self) -> str:
+        """Return a fresh id; ids sort in the order in which they were made."""
+        self._count += 1
+        return f"{self._seed & 0xFFFFFFFF:08x}-0000-7000-8000-{self._count:012x}"
+
+
+class RecordedSummaries(Compactor):
+    """Gives the summaries of the recorded run, each at the step at which that run took it."""
+
+    __slots__ = ("_find_marks", "_recorded", "_taken", "_thread_id")
+
+    def __init__(
+        self,
+        recording: Recording,
+        find_place: Callable[[int], tuple[int, str, CompactionMark | None]],
+    ) -> None:
+        """`find_place` gives the step, and for a place the message's id and the latest mark."""
+        super().__init__()
+        self._recorded = list_marks(recording)
+        self._thread_id = recording.run.thread_id
+        self._find_marks = find_place
+        self._taken: set[int] = set()
+
+    def is_free(self, thread_id: str) -> bool:
+        """No summary is written: those of the recorded run are there."""
+        return False
+
+    def take(self, thread_id: str) -> Summary | None:
+        """Return the summary that the recorded run took at this step."""
+        if thread_id != self._thread_id:
+            return None
+        step, _, _ = self._find_marks(0)
+        mark = self._recorded.get(step)
+        if mark is None or step in self._taken:
+            return None
+        self._taken.add(step)
+        _, message_id, previous = self._find_marks(mark.place)
+        effects = tuple(it for it in mark.obligations if it.kind is ObligationKind.EFFECT)
+        plan = CompactionPlan(
+            message_id=message_id,
+            place=mark.place,
+            tokens=mark.pre_tokens,
+            transcript="",
+            previous=previous,
+            effects=effects,
+        )
+        # What it saves was found to be enough then.
+        config = CompactionConfig(min_savings_ratio=0.0)
+        job = SummaryJob(plan=plan, config=config, client=_NoClient(), model=_NO_MODEL)
+        return Summary(job=job, text=mark.summary, usage=TokenUsage())
+
+
+class _NoClient:
+    """The client of a summary that is written already."""
+
+    name = "recorded"
+
+    def stream(self, request: Any) -> Any:
+        """Never called."""
+        raise NotImplementedError
+
+
+def list_marks(recording: Recording) -> dict[int, CompactionMark]:
+    """Return the summaries that the run took, by the step that was first to use them."""
+    known = _read_marks(recording.state.thread.get(CONTEXT_STATE.name))
+    found: dict[int, CompactionMark] = {}
+    for step in recording.steps:
+        marks = _read_marks(step.state.get(CONTEXT_STATE.name))
+        if fresh := [it for it in marks if it not in known]:
+            found[step.n] = fresh[-1]
+        known = marks or known
+    return found
+
+
+def _read_marks(stored: Any) -> tuple[CompactionMark, ...]:
+    return () if stored is None else CONTEXT_STATE.decode(stored).marks
+
+
+class OverlaidProfiles:
+    """Reads entries of another store, and keeps all changes in a store of its own."""
+
+    def __init__(self, below: ProfileStore, own: ProfileStore) -> None:
+        self._below = below
+        self._own = own
+        self._removed: set[tuple[str, str]] = set()
+
+    async def find_entry(self, owner: str, key: str) -> ProfileEntry | None:
+        """Return an entry, or None."""
+        found = await self._own.find_entry(owner, key)
+        if found is not None or (owner, key) in self._removed:
+            return found
+        return await self._below.find_entry(owner, key)
+
+    async def save_entry(self, entry: ProfileEntry) -> None:
+        """Write an entry."""
+        await self._own.save_entry(entry)
+
+    async def change_entry(
+        self, owner: str, key: str, change: Callable[[Any], Any], *, now: int
+    ) -> Any:
+        """Replace a value by what `change` makes of it, and return the new one."""
+        found = await self.find_entry(owner, key)
+        if found is not None:
+            await self._own.save_entry(found)
+        return await self._own.change_entry(owner, key, change, now=now)
+
+    async def delete_entry(self, owner: str, key: str) -> None:
+        """Remove an entry."""
+        self._removed.add((owner, key))
+        await self._own.delete_entry(owner, key)
+
+    async def list_entries(self, owner: str) -> tuple[ProfileEntry, ...]:
+        """Return an owner's entries sorted by key."""
+        below = {it.key: it for it in await self._below.list_entries(owner)}
+        kept = {key: it for key, it in below.items() if (owner, key) not in self._removed}
+        own = {it.key: it for it in await self._own.list_entries(owner)}
+        merged = {**kept, **own}
+        return tuple(merged[key] for key in sorted(merged))
+
+    async def clear_owner(self, owner: str) -> None:
+        """Remove all entries of an owner."""
+        self._removed |= {(owner, it.key) for it in await self._below.list_entries(owner)}
+        await self._own.clear_owner(owner)

@@ -1,0 +1,444 @@
+"""The evals of one process: made, started, taken over, cancelled and finished.
+
+An eval is a job that one process at a time has claimed, by a lease in the store. The lease only
+keeps others from doing the same work: what a driver does may be done twice without harm. A sweep of
+any process takes over an eval whose lease has run out.
+"""
+
+import asyncio
+import logging
+import math
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+from awaken.contracts.errors import AwakenError, StorageError
+from awaken.contracts.evals.errors import InvalidEval, UnknownEval
+from awaken.contracts.evals.eval_runs import EvalItem, EvalRecord, EvalSpec, EvalStatus
+from awaken.contracts.evals.store import EvalQuery
+from awaken.contracts.evals.verdicts import ComparisonVerdict, SequentialLook
+from awaken.contracts.models.budgets import SHARED_LEDGER, decode_ledger, group_scope
+from awaken.contracts.models.model_specs import NANOS
+from awaken.contracts.record import Record
+from awaken.redaction import describe_error
+from awaken.scoring.comparisons import plan_look
+from awaken.scoring.statistics.power import LOOKS
+
+from .driving import EvalDriver, cancel_children, find_status, list_items
+from .preparing import EvalParts, PreparedEval, prepare_eval
+from .results import summarize_eval
+from .samples import group_of, list_group_budgets
+
+logger = logging.getLogger(__name__)
+
+LEASE_KEY = "__evals.driver"
+OPEN_EVALS = "evals"
+"""The profile entry that lists evals which have not ended."""
+_OPEN = (EvalStatus.PLANNED, EvalStatus.RUNNING)
+OnItem = Callable[[EvalItem], None]
+
+
+class DriverLease(Record, frozen=True, kw_only=True):
+    """Which process drives an eval, and until when it may do so without renewing."""
+
+    by: str
+    until: int
+
+
+class _Held(Exception):
+    """Another process holds the lease."""
+
+
+class EvalRunner:
+    """Makes and drives evals in this process; every task of it is owned here."""
+
+    def __init__(self, parts: EvalParts) -> None:
+        if parts.limits.evals_at_once < 1:
+            raise InvalidEval(problem="evals_at_once must be at least 1")
+        self.parts = parts
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._drivers: dict[str, EvalDriver] = {}
+        self._watchers: dict[str, list[OnItem]] = {}
+
+    async def create(
+        self, spec: EvalSpec, by: str = "", tenant_id: str | None = None
+    ) -> EvalRecord:
+        """Plan an eval and keep it; nothing is spent.
+
+        Raises:
+            EvalError: Something that it names does not exist, does not compile, or is not enough.
+            EvalExists: Its id is taken.
+        """
+        prepared = await prepare_eval(self.parts, spec, by=by)
+        eval_id = spec.id or self.parts.ids.new_id()
+        record = EvalRecord(
+            eval_id=eval_id,
+            spec=msgspec.structs.replace(spec, id=eval_id, revision=prepared.revision.revision),
+            revision=prepared.revision.revision,
+            planned=len(prepared.samples),
+            publications=prepared.publications,
+            manifest_hash=prepared.manifest_hash,
+            tenant_id=tenant_id,
+            created_by=by,
+            created_at=self.parts.clock.now_ms(),
+        )
+        # Listed first: an eval that is not listed would never be taken over.
+        await self._list_open(eval_id, is_open=True)
+        await self.parts.evals.create_eval(record)
+        return record
+
+    async def load(self, eval_id: str, tenant_id: str | None = None) -> EvalRecord:
+        """Load an eval.
+
+        Raises:
+            UnknownEval: There is none, or it belongs to another tenant.
+        """
+        record = await self.parts.evals.load_eval(eval_id)
+        if record is None or (tenant_id is not None and record.tenant_id != tenant_id):
+            raise UnknownEval(eval_id=eval_id)
+        return record
+
+    def start(self, eval_id: str) -> bool:
+        """Drive an eval in a task of this process; False if it drives as many as it may."""
+        if eval_id in self._tasks:
+            return True
+        if len(self._tasks) >= self.parts.limits.evals_at_once:
+            return False
+        task = asyncio.create_task(self._drive(eval_id), name=f"eval {eval_id}")
+        self._tasks[eval_id] = task
+        task.add_done_callback(lambda _: self._tasks.pop(eval_id, None))
+        return True
+
+    async def wait(self, eval_id: str, timeout_ms: int | None = None) -> EvalRecord:
+        """Wait for the end of an eval, whichever process drives it.
+
+        Raises:
+            UnknownEval: There is no such eval.
+            TimeoutError: It takes longer.
+        """
+        async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
+            while True:
+                if (task := self._tasks.get(eval_id)) is not None:
+                    await asyncio.wait([task])
+                record = await self.load(eval_id)
+                if record.status.is_terminal:
+                    return record
+                if eval_id not in self._tasks and not self.start(eval_id):
+                    await asyncio.sleep(self.parts.limits.lease_ms / 10_000)
+                elif eval_id not in self._tasks:
+                    await asyncio.sleep(0.05)
+
+    async def cancel(self, eval_id: str) -> EvalRecord:
+        """Cancel an eval and the runs of its samples; one that has ended stays as it is.
+
+        Raises:
+            UnknownEval: There is no such eval.
+        """
+        for status in _OPEN:
+            record = await self.load(eval_id)
+            if record.status is not status:
+                continue
+            ended = msgspec.structs.replace(
+                record, status=EvalStatus.CANCELLED, finished_at=self.parts.clock.now_ms()
+            )
+            if await self.parts.evals.update_eval(ended, was=status):
+                await self._list_open(eval_id, is_open=False)
+                await self._cancel_samples(ended)
+                return ended
+        return await self.load(eval_id)
+
+    async def _cancel_samples(self, record: EvalRecord) -> None:
+        driver = self._drivers.get(record.eval_id)
+        if driver is not None:
+            await driver.cancel_samples()
+        with suppress(AwakenError):
+            prepared = await prepare_eval(self.parts, record.spec, record.publications)
+            await cancel_children(self.parts, record, prepared)
+        if (task := self._tasks.get(record.eval_id)) is not None:
+            task.cancel()
+
+    async def sweep(self) -> None:
+        """Take over evals that no process drives, as many as this one may."""
+        for status in _OPEN:
+            found = await self.parts.evals.list_evals(EvalQuery(status=status))
+            for _, record in reversed(found):
+                if record.eval_id not in self._tasks and await self._is_free(record.eval_id):
+                    self.start(record.eval_id)
+
+    async def close(self) -> None:
+        """Stop driving; other processes, or this one at its next start, go on."""
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=10)
+
+    async def _drive(self, eval_id: str) -> None:
+        try:
+            if not await self._claim(eval_id):
+                return
+        except AwakenError as error:
+            logger.warning("Eval '%s' is not driven here: %s", eval_id, error)
+            return
+        beat = asyncio.create_task(self._renew(eval_id), name=f"lease of eval {eval_id}")
+        try:
+            await self._drive_claimed(eval_id)
+        except StorageError as error:
+            # A sweep, of this process or another one, goes on.
+            logger.warning("Eval '%s' stops for now: %s", eval_id, error)
+        except Exception as error:
+            # Tried again it would fail again, and pay again.
+            logger.exception("Eval '%s' failed.", eval_id)
+            await self._fail(eval_id, describe_error(error))
+        finally:
+            self._drivers.pop(eval_id, None)
+            beat.cancel()
+            await asyncio.wait([beat])
+            with suppress(AwakenError):
+                await self._release(eval_id)
+
+    async def _fail(self, eval_id: str, problem: str) -> None:
+        with suppress(AwakenError):
+            record = await self.load(eval_id)
+            if record.status is EvalStatus.RUNNING:
+                await self._end(record, EvalStatus.FAILED, problem=problem)
+
+    async def _drive_claimed(self, eval_id: str) -> None:
+        record = await self.load(eval_id)
+        if record.status.is_terminal:
+            return
+        if record.status is EvalStatus.PLANNED:
+            record = msgspec.structs.replace(
+                record, status=EvalStatus.RUNNING, started_at=self.parts.clock.now_ms()
+            )
+            if not await self.parts.evals.update_eval(record, was=EvalStatus.PLANNED):
+                return
+        try:
+            prepared = await prepare_eval(self.parts, record.spec, record.publications)
+        except AwakenError as error:
+            # It could be prepared when it was made: this process has other code.
+            await self._end(record, EvalStatus.FAILED, problem=str(error))
+            return
+        driver = EvalDriver(self.parts, record, prepared, self._tell)
+        self._drivers[eval_id] = driver
+        async with self._limit_time(record, driver):
+            record = await self._drive_to_looks(record, prepared, driver)
+            await driver.drive(record.planned)
+        if not driver.is_stopped:
+            await self.finish(record, prepared)
+
+    async def _drive_to_looks(
+        self, record: EvalRecord, prepared: PreparedEval, driver: EvalDriver
+    ) -> EvalRecord:
+        """Drive an eval that may stop early until a look decides; all looks are recorded."""
+        has_other = len(record.spec.variants) > 1 or record.spec.baseline is not None
+        if not (record.spec.stop_early and has_other):
+            return record
+        for fraction in LOOKS[len(record.looks) : -1]:
+            if record.looks and record.looks[-1]["is_decided"]:
+                break
+            upto = math.ceil(fraction * record.planned)
+            await driver.drive(upto)
+            items = await list_items(self.parts.evals, record.eval_id)
+            look = plan_look(len(items), record.planned)
+            if driver.is_stopped or look is None:
+                return record
+            record = await self._look(record, prepared, items, look)
+        return record
+
+    async def _look(
+        self,
+        record: EvalRecord,
+        prepared: PreparedEval,
+        items: list[EvalItem],
+        look: SequentialLook,
+    ) -> EvalRecord:
+        figures = await summarize_eval(self.parts, record, prepared, items, look)
+        verdicts = {
+            f"{it.second}/{scorer.scorer}": str(scorer.verdict)
+            for it in figures.comparisons
+            for scorer in it.scorers
+        }
+        is_decided = bool(verdicts) and ComparisonVerdict.UNDECIDED not in verdicts.values()
+        seen = {
+            "look": msgspec.to_builtins(look),
+            "items": len(items),
+            "verdicts": verdicts,
+            "is_decided": is_decided,
+        }
+        looked = msgspec.structs.replace(
+            record,
+            looks=(*record.looks, seen),
+            planned=len(items) if is_decided else record.planned,
+        )
+        await self.parts.evals.update_eval(looked, was=EvalStatus.RUNNING)
+        return looked
+
+    def _limit_time(self, record: EvalRecord, driver: EvalDriver) -> "_TimeLimit":
+        budget = record.spec.budget
+        limit = None if budget is None else budget.time_ms
+        began = record.started_at or self.parts.clock.now_ms()
+        left = None if limit is None else began + limit - self.parts.clock.now_ms()
+        return _TimeLimit(driver, left)
+
+    async def finish(self, record: EvalRecord, prepared: PreparedEval) -> EvalRecord:
+        """Sum up an eval whose items are written, and end it."""
+        items = await list_items(self.parts.evals, record.eval_id)
+        status = find_status(items, record.planned)
+        figures = await summarize_eval(self.parts, record, prepared, items)
+        summary = msgspec.to_builtins(figures)
+        return await self._end(record, status, summary, await self._count_spent(record, items))
+
+    async def _end(
+        self,
+        record: EvalRecord,
+        status: EvalStatus,
+        summary: dict[str, Any] | None = None,
+        spent: dict[str, Any] | None = None,
+        problem: str | None = None,
+    ) -> EvalRecord:
+        ended = msgspec.structs.replace(
+            record,
+            status=status,
+            summary=summary or {},
+            spent=spent or {},
+            problem=problem,
+            finished_at=self.parts.clock.now_ms(),
+        )
+        await self.parts.evals.update_eval(ended, was=EvalStatus.RUNNING)
+        await self._list_open(record.eval_id, is_open=False)
+        return ended
+
+    async def _list_open(self, eval_id: str, *, is_open: bool) -> None:
+        """List an eval among those that have not ended, or remove it."""
+        profile = self.parts.control.engine.services.profile
+
+        def change(stored: Any) -> Any:
+            others = [it for it in stored or () if it != eval_id]
+            return [*others, eval_id] if is_open else others
+
+        now = self.parts.clock.now_ms()
+        await profile.change_entry(OPEN_EVALS, OPEN_EVALS, change, now=now)
+
+    async def _count_spent(self, record: EvalRecord, items: list[EvalItem]) -> dict[str, Any]:
+        """Return what an eval has spent: by its ledger if it has one, else by its items."""
+        spent = count_items(items)
+        if list_group_budgets(record.spec):
+            profile = self.parts.control.engine.services.profile
+            owner = group_scope(group_of(record.eval_id))
+            entry = await profile.find_entry(owner, SHARED_LEDGER)
+            ledger = decode_ledger(None if entry is None else entry.value).spent
+            spent |= {"tokens": ledger.tokens, "cost_usd": ledger.nanos / NANOS}
+        return spent
+
+    def watch(self, eval_id: str, on_item: OnItem) -> Callable[[], None]:
+        """Call back for each item that this process writes; returns what ends it."""
+        self._watchers.setdefault(eval_id, []).append(on_item)
+
+        def unwatch() -> None:
+            self._watchers[eval_id].remove(on_item)
+
+        return unwatch
+
+    def _tell(self, eval_id: str, item: EvalItem) -> None:
+        for on_item in self._watchers.get(eval_id, ()):
+            on_item(item)
+
+    async def _claim(self, eval_id: str) -> bool:
+        try:
+            await self._change_lease(eval_id, self.parts.limits.lease_ms)
+        except _Held:
+            return False
+        return True
+
+    async def _release(self, eval_id: str) -> None:
+        with suppress(_Held):
+            await self._change_lease(eval_id, 0)
+
+    async def _change_lease(self, eval_id: str, duration_ms: int) -> None:
+        now = await self.parts.control.engine.store.now_ms()
+        mine = DriverLease(by=self.parts.worker_id, until=now + duration_ms)
+
+        def change(stored: Any) -> Any:
+            held = None if stored is None else msgspec.convert(stored, DriverLease)
+            if held is not None and held.by != mine.by and held.until > now:
+                raise _Held
+            return msgspec.to_builtins(mine)
+
+        profile = self.parts.control.engine.services.profile
+        await profile.change_entry(lease_scope(eval_id), LEASE_KEY, change, now=now)
+
+    async def _is_free(self, eval_id: str) -> bool:
+        store = self.parts.control.engine.store
+        profile = self.parts.control.engine.services.profile
+        entry = await profile.find_entry(lease_scope(eval_id), LEASE_KEY)
+        if entry is None:
+            return True
+        held = msgspec.convert(entry.value, DriverLease)
+        return held.until <= await store.now_ms()
+
+    async def _renew(self, eval_id: str) -> None:
+        """Renew the lease while the eval is driven, and stop the driver when it should not be."""
+        pause_s = self.parts.limits.lease_ms / 3_000
+        while True:
+            await asyncio.sleep(pause_s)
+            try:
+                await self._change_lease(eval_id, self.parts.limits.lease_ms)
+                record = await self.load(eval_id)
+            except _Held:
+                logger.warning("Eval '%s' is driven by another process now.", eval_id)
+                self._stop_driver(eval_id)
+                return
+            except AwakenError as error:
+                logger.warning("The lease of eval '%s' was not renewed: %s", eval_id, error)
+                continue
+            if record.status.is_terminal:
+                driver = self._drivers.get(eval_id)
+                if driver is not None:
+                    await driver.cancel_samples()
+                self._stop_driver(eval_id)
+                return
+
+    def _stop_driver(self, eval_id: str) -> None:
+        if (task := self._tasks.get(eval_id)) is not None:
+            task.cancel()
+
+
+def lease_scope(eval_id: str) -> str:
+    """The owner of the profile entries of an eval."""
+    return f"eval::{eval_id}"
+
+
+class _TimeLimit:
+    """Cuts an eval when its time is over: samples that execute go on, and no other one begins."""
+
+    def __init__(self, driver: EvalDriver, left_ms: int | None) -> None:
+        self._driver = driver
+        self._left_ms = left_ms
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def __aenter__(self) -> None:
+        if self._left_ms is not None:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(max(0, self._left_ms) / 1000, self._driver.cut)
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+
+def count_items(items: list[EvalItem]) -> dict[str, Any]:
+    """Return what items and their judges have used; a cost that is not known is None."""
+    tokens, costs, judged = 0, [], 0.0
+    for item in items:
+        if item.usage is not None:
+            tokens += (item.usage.prompt_tokens or 0) + (item.usage.completion_tokens or 0)
+        if item.cost_usd is not None:
+            costs.append(item.cost_usd)
+        for score in item.scores:
+            if score.judge is not None:
+                tokens += score.judge.tokens or 0
+                judged += score.judge.cost_usd or 0.0
+    return {"tokens": tokens, "cost_usd": sum(costs) + judged if costs or judged else None}

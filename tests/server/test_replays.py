@@ -1,0 +1,148 @@
+"""Recordings, replays, forks at a point and diffs of runs over HTTP, and who may ask for them."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from awaken import Access, Agent, AgentRuntime, tool
+from awaken.testing import ScriptedModel, ToolCalls
+
+from .in_process import ask, bearer, config, token
+
+DONE: list[str] = []
+
+
+@tool
+async def charge(amount: int) -> str:
+    """Charge."""
+    DONE.append(f"charge {amount}")
+    return f"charged {amount} ({len(DONE)})"
+
+
+@tool(effect="none")
+async def look(what: str) -> str:
+    """Look."""
+    DONE.append(f"look {what}")
+    return f"saw {what} ({len(DONE)})"
+
+
+def make_runtime(store: str) -> AgentRuntime:
+    turn = [
+        ToolCalls([("look", {"what": "a"}), ("charge", {"amount": 5})]),
+        ToolCalls([("look", {"what": "b"})]),
+        "Done.",
+    ]
+    agent = Agent("a", model=ScriptedModel(turn, cycle=True), tools=[charge, look])
+    return AgentRuntime([agent], store=store, history="full")
+
+
+def tokens() -> Any:
+    return config(
+        token("all", access=frozenset({*Access} - {Access.OPEN, Access.KNOWN})),
+        token("reader", access=frozenset({Access.READ})),
+        token("editor", access=frozenset({Access.READ, Access.CONFIG})),
+        token("tester", access=frozenset({Access.READ, Access.EVAL})),
+        token("bob", tenant_id="bob", access=frozenset({Access.READ, Access.INVOKE})),
+    )
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    return "memory://" if request.param == "memory" else f"sqlite:///{tmp_path}/s.db"
+
+
+async def play(app: Any) -> str:
+    body = {"agentId": "a", "threadId": "t", "messages": [{"content": "hi"}]}
+    headers = bearer("all") | {"accept": "application/json"}
+    answer = await ask(app, "POST", "/v1/runs", headers=headers, body=body)
+    assert answer.status == 200, answer.json
+    return str(answer.json["run_id"])
+
+
+def test_recording_replay_and_diff(store: str) -> None:
+    async def main() -> None:
+        async with asyncio.timeout(60), make_runtime(store) as runtime:
+            app = runtime.asgi(tokens())
+            first, second = await play(app), await play(app)
+            path = f"/v1/runs/{first}"
+            found = await ask(app, "GET", f"{path}/recording", headers=bearer("editor"))
+            assert (found.status, found.json["format"]) == (200, "recording/1")
+            assert [len(it.get("calls", ())) for it in found.json["steps"]] == [2, 1, 0]
+            count = len(DONE)
+            same = await ask(app, "POST", f"{path}/replay", headers=bearer("tester"), body={})
+            assert (same.status, same.json["is_same"]) == (200, True), same.json
+            assert len(DONE) == count
+            diff = await ask(app, "GET", f"{path}/diff/{second}", headers=bearer("editor"))
+            assert diff.status == 200
+            assert [it["change"] for it in diff.json["steps"]] == ["changed", "changed", "same"]
+            assert diff.json["before"]["run_id"] == first
+
+    asyncio.run(main())
+
+
+def test_who_may_ask(store: str) -> None:
+    async def main() -> None:
+        async with asyncio.timeout(60), make_runtime(store) as runtime:
+            app = runtime.asgi(tokens())
+            run_id = await play(app)
+            for who, method, rest, status in (
+                ("reader", "GET", "recording", 403),
+                ("tester", "GET", "recording", 403),
+                ("editor", "GET", "recording?redact=none", 403),
+                ("all", "GET", "recording?redact=none", 200),
+                ("editor", "GET", "recording?redact=nonsense", 400),
+                ("editor", "POST", "replay", 403),
+                ("reader", "GET", f"diff/{run_id}", 403),
+                ("bob", "POST", "fork", 404),
+                ("reader", "POST", "fork", 403),
+            ):
+                body = {} if method == "POST" else None
+                path = f"/v1/runs/{run_id}/{rest}"
+                answer = await ask(app, method, path, headers=bearer(who), body=body)
+                assert answer.status == status, (who, rest, answer.json)
+            effects = {"mode": "model_only", "tools": {"allow_effects": True}}
+            answer = await ask(
+                app, "POST", f"/v1/runs/{run_id}/replay", headers=bearer("tester"), body=effects
+            )
+            assert answer.status == 403
+
+    asyncio.run(main())
+
+
+def test_a_fork_at_a_point_goes_on_and_asks_before_effects(store: str) -> None:
+    async def main() -> None:
+        async with asyncio.timeout(60), make_runtime(store) as runtime:
+            app = runtime.asgi(tokens())
+            run_id = await play(app)
+            before = await runtime.store.checkout("t")
+            path = f"/v1/runs/{run_id}/fork"
+            at: dict[str, Any] = {"step": 1, "results": 1}
+            made = await ask(app, "POST", path, headers=bearer("all"), body={"at": at})
+            assert made.status == 202, made.json
+            new, thread_id = made.json["run_id"], made.json["thread"]["id"]
+            waiting = await wait_for(app, new, "waiting")
+            assert waiting["waiting"]["reason"] == "tool_permission"
+            tickets = await runtime.store.list_tickets(thread_id)
+            assert [it.tool_name for it in tickets] == ["charge"]
+            assert "This is a fork" in tickets[0].suspension.message
+            free = {"at": at, "allow_effects": True}
+            made = await ask(app, "POST", path, headers=bearer("all"), body=free)
+            done = await wait_for(app, made.json["run_id"], "done")
+            assert done["forked_from"] == {"run_id": run_id, "step": 1, "results": 1}
+            assert await runtime.store.checkout("t") == before
+            bad = {"at": {"step": 9}}
+            answer = await ask(app, "POST", path, headers=bearer("all"), body=bad)
+            assert answer.status == 400, answer.json
+
+    asyncio.run(main())
+
+
+async def wait_for(app: Any, run_id: str, status: str) -> Any:
+    for _ in range(500):
+        found = await ask(app, "GET", f"/v1/runs/{run_id}", headers=bearer("all"))
+        if found.json["status"] == status:
+            return found.json
+        await asyncio.sleep(0.02)
+    raise AssertionError(found.json)
