@@ -698,7 +698,7 @@ AUDIT_MEANINGS: dict[str, str] = {
     "secret_unset": "A stored secret was removed.",
     "repin": "A run was given another publication.",
     "reset": "A run of a workflow takes steps again.",
-    "replay": "Effects of a replay or a fork were allowed to happen.",
+    "replay": "Effects of a replay or an eval were allowed to happen.",
     "fire": "A schedule was fired by hand.",
     "replay_dead": "A dead letter was queued again.",
     "breaker": "The breaker of a model was set by hand.",

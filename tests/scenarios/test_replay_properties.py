@@ -210,7 +210,8 @@ def expect_state(recording: Recording, at: ForkAt, kept: Any) -> dict[str, Any]:
 def test_a_run_in_a_world_is_taken_over_by_another_process() -> None:
     """A world keeps no position: whoever goes on with the run finds the same answers."""
     taken_over = 0
-    for seed in range(30_000, 30_000 + choose_size(12, 200)):
+    # The last one loses a call of a `once` tool.
+    for seed in sorted({*range(30_000, 30_000 + choose_size(12, 200)), 30_037}):
         generated = play_generated(seed, has_crashes=False)
         recordings = asyncio.run(record_all(generated))
         recording = next(it for it in recordings if it.run.agent_id == "main" and not it.history)

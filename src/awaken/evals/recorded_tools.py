@@ -16,7 +16,13 @@ from awaken.contracts.messages.message import ToolCall
 from awaken.contracts.suspension.tickets import Question
 from awaken.contracts.tool_results import ToolResult, ToolStatus
 from awaken.contracts.tools.context import ToolContext
-from awaken.contracts.tools.tool import Tool, ToolDescriptor, ToolOutput
+from awaken.contracts.tools.tool import (
+    ExecutionFailed,
+    Reconcilable,
+    Tool,
+    ToolDescriptor,
+    ToolOutput,
+)
 
 _encode = msgspec.json.Encoder(order="sorted").encode
 
@@ -121,6 +127,18 @@ class RecordedTool:
         if isinstance(answer, Stubbed):
             return _play_stub(self._descriptor.id, answer.stub)
         return await self._answer_miss(arguments, context, answer)
+
+    async def reconcile(self, arguments: Any, context: ToolContext) -> ToolOutput | None:
+        """Return None if a lost call had no effect outside: then it is answered once more.
+
+        Raises:
+            ExecutionFailed: The real tool may have been executed, and cannot say what happened.
+        """
+        if not any(self._can_execute(is_miss=is_miss) for is_miss in (False, True)):
+            return None
+        if isinstance(self._tool, Reconcilable):
+            return await self._tool.reconcile(arguments, context)
+        raise ExecutionFailed("the real tool may have been executed")
 
     async def _answer_miss(
         self, arguments: Any, context: ToolContext, missing: Missing
