@@ -1,5 +1,6 @@
 """Two server processes of one store, of which one has less code, and what reaches the other."""
 
+import http.client
 import json
 import threading
 import urllib.error
@@ -79,7 +80,10 @@ CLOCK = SystemClock()
 
 
 def call(operation: str, body: Any = None) -> tuple[int, Any]:
-    """Send a request; returns the status and the JSON, or the lines of a stream."""
+    """Send a request; returns the status and the JSON, or the lines of a stream.
+
+    An answer that ends before its end is an OSError, like a connection that was never made.
+    """
     method, url = operation.split()
     data = None if body is None else json.dumps(body).encode()
     headers = {"content-type": "application/json"}
@@ -89,6 +93,9 @@ def call(operation: str, body: Any = None) -> tuple[int, Any]:
             status, text = reply.status, reply.read().decode()
     except urllib.error.HTTPError as error:
         status, text = error.code, error.read().decode()
+    except http.client.HTTPException as error:
+        # A server that is killed between the headers and the body of an answer.
+        raise ConnectionError(f"{method} {url}: {error!r}") from error
     return status, json.loads(text) if text[:1] in ("{", "[") else text
 
 
