@@ -14,6 +14,8 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
+# The first test waits for the whole site; the process that builds it has a limit of its own.
+pytestmark = pytest.mark.timeout(450)
 ROOT = Path(__file__).parents[2]
 NAMES: dict[str, list[str]] = tomllib.loads(
     (Path(__file__).parent / "public_names.toml").read_text(encoding="utf-8")

@@ -13,6 +13,8 @@ from awaken.contracts.backends import errors as errors
 from .config import AcpLimits, Program
 
 _REAP_MS = 5000
+_EXIT_CODE_MS = 2000
+"""How long after the end of its output a process may take to end: its exit code says the most."""
 _SECRET_CHARS = 6
 _CHUNK = 64 * 1024
 
@@ -96,7 +98,7 @@ class AgentProcess:
 
     async def describe_end(self) -> str:
         """Describe how a process that closed its output ended, with the end of its stderr."""
-        has_exited = await self._exits_within(self._limits.exit_ms)
+        has_exited = await self._exits_within(_EXIT_CODE_MS)
         await asyncio.wait({self._stderr_reader}, timeout=self._limits.exit_ms / 1000)
         code = self._transport.get_returncode() if has_exited else None
         how = "closed its output" if code is None else f"ended with code {code}"

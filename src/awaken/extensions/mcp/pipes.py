@@ -19,6 +19,8 @@ from .errors import ServerUnavailable
 
 _STEPS = ((signal.SIGINT, 0.1), (signal.SIGTERM, 0.4), (signal.SIGKILL, 2.0))
 """The signals that end a program, with the seconds to wait after each."""
+_EXIT_CODE_S = 2.0
+"""How long after the end of its output a program may take to end: its exit code says the most."""
 _INHERITED = ("PATH", "HOME")
 _TAIL_BYTES = 2000
 _JUNK_LINES = 1000
@@ -140,7 +142,7 @@ class _Process(SubprocessStreamProtocol):
         return self.exited.is_set()
 
     async def _describe_end(self) -> str:
-        has_exited, how = await self._exits_within(0.4), "it closed its output"
+        has_exited, how = await self._exits_within(_EXIT_CODE_S), "it closed its output"
         how = f"it ended with code {self.transport.get_returncode()}" if has_exited else how
         # More is kept than is shown: a secret must not be cut before it is found.
         tail = self._tail.decode(errors="replace").strip()
