@@ -75,6 +75,15 @@ def test_of_many_concurrent_changes_one_is_kept_and_the_others_are_told(tmp_path
             assert kept.count(True) == 1
             found = await two.schedules.get("it")
             assert found.spec.description == str(kept.index(True))
+            # Who names no revision replaces whatever it says, and is never told to read it again.
+            texts = [f"last {it}" for it in range(8)]
+            await asyncio.gather(
+                *(
+                    (one, two)[it % 2].schedules.update("it", _describe(made.spec, texts[it]))
+                    for it in range(8)
+                )
+            )
+            assert (await two.schedules.get("it")).spec.description in texts
 
     asyncio.run(main())
 

@@ -158,7 +158,7 @@ def test_a_tenant_sees_and_changes_only_its_own() -> None:
             assert theirs.status == 404
         (shown,) = (await world.ask("GET /v1/triggers", who="bob")).json["items"]
         assert shown["path"] == "/v1/triggers/@bob:orders"
-        assert shown["missing_secrets"] == []
+        assert shown["missing_secrets"] is None
 
     served(test)
 
@@ -263,6 +263,9 @@ def test_every_refusal_of_a_webhook_looks_the_same(monkeypatch: pytest.MonkeyPat
             await world.deliver({"a": 1}, webhook_signature="v1,"),
             await world.deliver({"a": 1}, webhook_timestamp="soon"),
             await world.deliver("not json", secret=other),
+            await world.deliver("[" * 5_000, secret=other),
+            await world.deliver('{"a": "\\u0000"}', secret=other),
+            await world.deliver("1" * 5_000, trigger="unknown"),
         ]
         seen = {(it.status, it.json["code"], it.error) for it in answers}
         assert seen == {(401, "not_verified", "The request could not be verified.")}
@@ -278,10 +281,56 @@ def test_a_webhook_body_is_bounded_and_must_be_json(monkeypatch: pytest.MonkeyPa
         await world.ask("POST /v1/triggers", {**STANDARD, "id": "orders"})
         large = await world.deliver({"text": "x" * (1024 * 1024)})
         assert (large.status, large.json["code"]) == (413, "body_too_large")
-        deep = await world.deliver("[" * 5_000 + "]" * 5_000)
-        assert deep.status == 400
-        text = await world.deliver("hello")
-        assert (text.status, text.json["code"]) == (400, "invalid_event")
+        unreadable = {
+            "[" * 5_000 + "]" * 5_000: "nested",
+            "hello": "no JSON",
+            "[" + "1" * 5_000 + "]" + " " * 70_000: "digits",
+            '{"a": "\\ud800"}': "no JSON",
+        }
+        for number, (body, problem) in enumerate(unreadable.items()):
+            refused = await world.deliver(body, id_=f"msg_{number}")
+            assert (refused.status, refused.json["code"]) == (400, "invalid_event")
+            assert problem in refused.error
+        form = await world.deliver(
+            "payload=%7B%7D", id_="form", content_type="application/x-www-form-urlencoded"
+        )
+        assert "application/json" in form.error
+        listed = (await world.ask("GET /v1/triggers/orders/deliveries")).json["items"]
+        assert len(listed) == len(unreadable) + 1
+        assert {(it["outcome"], it["reason"]) for it in listed} == {("refused", "invalid_event")}
+        (told,) = (it["detail"] for it in listed if it["delivery_id"] == "form")
+        assert "application/json" in told
+
+    served(test)
+
+
+def test_a_zero_character_and_a_missing_place_are_told_and_stop_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("HOOK_NEW", SECRET)
+
+    async def test(world: World) -> None:
+        await world.ask("POST /v1/triggers", {**STANDARD, "id": "orders"})
+        body = r'{"order": {"id": 1}, "name": "\u0000 \\u0000 \\\u0000"}'
+        fired = await world.deliver(body)
+        assert fired.json["status"] == "fired"
+        run = await world.runtime.wait(fired.json["run_id"])
+        said = (await world.runtime.messages(run.thread_id))[0].message.text
+        assert json.loads(said.removeprefix("Order 1 of ")[:-1]) == "\ufffd \\u0000 \\\ufffd"
+        await world.deliver({"order": {}}, id_="msg_2")
+        listed = (await world.ask("GET /v1/triggers/orders/deliveries")).json["items"]
+        assert [it["detail"] for it in listed] == ["the body has no /order/id, /name", None]
+
+    served(test)
+
+
+def test_a_tenant_is_not_told_that_no_secret_is_missing() -> None:
+    async def test(world: World) -> None:
+        await world.ask("POST /v1/triggers", {**STANDARD, "id": "orders"}, who="ann")
+        shown = (await world.ask("GET /v1/triggers/orders", who="ann")).json
+        assert (shown["missing_secrets"], shown["path"]) == (None, "/v1/triggers/@ann:orders")
+        seen = (await world.ask("GET /v1/triggers/@ann:orders")).json
+        assert seen["missing_secrets"] == ["env:HOOK_OLD", "env:HOOK_NEW"]
 
     served(test)
 

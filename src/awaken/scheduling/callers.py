@@ -131,13 +131,13 @@ def check_new_id(given: str) -> str:
     return given
 
 
-def check_revision(record_id: str, record: Schedule | Trigger, expected: str) -> None:
-    """Refuse a change of what another caller has changed meanwhile.
+def check_revision(record_id: str, record: Schedule | Trigger, expected: str | None) -> None:
+    """Refuse a change of what another caller has changed meanwhile; None expects nothing.
 
     Raises:
         ScheduleChanged: It does not say any more what the caller has read.
     """
-    if record.spec_revision != expected:
+    if expected is not None and record.spec_revision != expected:
         raise ScheduleChanged(record_id=record_id)
 
 

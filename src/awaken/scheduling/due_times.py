@@ -2,8 +2,8 @@
 
 A cron expression that names hours speaks of local times. A local time that a change of the clock
 skips is due once, at the change; one that the change repeats is due once, the first time. An
-expression with `*` for the hour names no hour: it is due at every passing of its minutes, so that
-"every five minutes" neither pauses nor repeats when clocks change.
+expression for all hours (`*`, `*/1`, `0-23`) names none: it is due at every passing of its
+minutes, so that "every five minutes" neither pauses nor repeats when clocks change.
 """
 
 from collections.abc import Iterator
@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from heapq import heappop, heappush
 from itertools import takewhile
+from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 from awaken.contracts.errors import InvalidInput
@@ -21,6 +22,9 @@ from awaken.contracts.storage.schedules import (
     ScheduleSpec,
     Timing,
 )
+
+if TYPE_CHECKING:
+    from cronsim import CronSim
 
 INTERVAL_MIN_MS = 10_000
 INTERVAL_MAX_MS = 366 * 24 * 60 * 60 * 1000
@@ -132,8 +136,8 @@ def _iterate_cron(expression: str, zone: ZoneInfo, after: int) -> Iterator[int]:
     The expression is always evaluated on local times without a zone, because a step in a zone may
     jump over times that a change of the clock moves.
     """
-    has_hours = expression.split()[1] != "*"
     begin = datetime.fromtimestamp(after // 1000, zone).replace(tzinfo=None)
+    has_hours = len(_open_cron(expression, begin).hours) < 24
     if not has_hours:
         # A clock that was set back shows these times again.
         begin -= REPEATED_MAX
@@ -154,7 +158,7 @@ def _iterate_cron(expression: str, zone: ZoneInfo, after: int) -> Iterator[int]:
                 yield due
 
 
-def _open_cron(expression: str, begin: datetime) -> Iterator[datetime]:
+def _open_cron(expression: str, begin: datetime) -> "CronSim":
     """Return the local times of an expression after a local time.
 
     Raises:

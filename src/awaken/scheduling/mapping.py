@@ -25,6 +25,7 @@ input may be."""
 _PLACEHOLDER = re.compile(r"\{(/[^{}]{0,255}|)\}")
 _MISSING: Any = object()
 _PLAIN = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_BAD_ESCAPE = re.compile(r"~(?![01])")
 
 
 def check_mapping(spec: TriggerSpec) -> None:
@@ -37,13 +38,16 @@ def check_mapping(spec: TriggerSpec) -> None:
         problem = "a trigger names its thread in `thread`"
         raise InvalidInput(what="target.thread_id", problem=problem)
     check_event_target(spec.target.event, spec.thread, "thread")
-    text = msgspec.json.encode([spec.target.input, spec.target.context, spec.thread]).decode()
-    if len(_PLACEHOLDER.findall(text)) > PLACEHOLDERS_MAX:
+    pointers = _list_pointers([spec.target.input, spec.target.context, spec.thread])
+    if len(pointers) > PLACEHOLDERS_MAX:
         raise InvalidInput(what="target", problem=f"it has more than {PLACEHOLDERS_MAX} pointers")
-    for pointer in spec.filter.where:
+    for pointer in (*pointers, *spec.filter.where):
         if pointer and not pointer.startswith("/"):
             problem = "a JSON pointer begins with '/', such as /action"
             raise InvalidInput(what=f"where {pointer!r:.80}", problem=problem)
+        if _BAD_ESCAPE.search(pointer):
+            problem = "in a JSON pointer '~' is written ~0, and '/' in a name ~1"
+            raise InvalidInput(what=f"pointer {pointer!r:.80}", problem=problem)
 
 
 def check_event_target(event: str | None, thread: str | None, field: str) -> None:
@@ -63,7 +67,13 @@ def check_event_target(event: str | None, thread: str | None, field: str) -> Non
 
 
 def map_target(spec: TriggerSpec, trigger_id: str, body: Any) -> RunTarget:
-    """Return the target of a run for a body; the thread is always one of this trigger's own."""
+    """Return the target of a run for a body; the thread is always one of this trigger's own.
+
+    A body that does not name the thread gets a new one.
+
+    Raises:
+        InvalidInput: The target is an event of a thread, which the body does not name.
+    """
     target = spec.target
     # The tenant is no part of the name that its people and its model know.
     trigger_id = remove_namespace(namespace_in(trigger_id), trigger_id)
@@ -74,15 +84,18 @@ def map_target(spec: TriggerSpec, trigger_id: str, body: Any) -> RunTarget:
         given = said + write_value(body, BODY_BYTES_MAX)
     else:
         given = fill_placeholders(target.input, body)
-    thread_id = None
-    if spec.thread is not None:
-        value = str(fill_placeholders(spec.thread, body))
-        # A value that could not be an id, or could mean another one, is hashed.
-        is_plain = _PLAIN.fullmatch(value) is not None
-        place = value if is_plain else derive_id("trigger thread", trigger_id, value)
-        thread_id = f"{trigger_id}.{place}"
+    thread_id = None if spec.thread is None else _name_thread(spec.thread, trigger_id, body)
+    if thread_id is None and target.event is not None:
+        problem = f"the body has no value for {spec.thread!r:.80}, which names the thread"
+        raise InvalidInput(what="event", problem=problem)
     context = None if target.context is None else fill_placeholders(target.context, body)
     return msgspec.structs.replace(target, input=given, context=context, thread_id=thread_id)
+
+
+def list_missing(spec: TriggerSpec, body: Any) -> tuple[str, ...]:
+    """List the pointers of a trigger at which a body has nothing."""
+    pointers = _list_pointers([spec.target.input, spec.target.context, spec.thread])
+    return tuple(dict.fromkeys(it for it in pointers if _find(body, it) is _MISSING))
 
 
 def fill_placeholders(template: Any, body: Any) -> Any:
@@ -123,11 +136,16 @@ def is_wanted(wanted: EventFilter, event: str | None, body: Any) -> bool:
         names = {event, f"{event}.{action}" if isinstance(action, str) else event}
         if names.isdisjoint(wanted.events):
             return False
-    return all(find_value(body, at) == value for at, value in wanted.where.items())
+    return all(_is_same(find_value(body, at), value) for at, value in wanted.where.items())
 
 
 def find_value(body: Any, pointer: str) -> Any:
     """Return the value at a JSON pointer; None if there is none."""
+    found = _find(body, pointer)
+    return None if found is _MISSING else found
+
+
+def _find(body: Any, pointer: str) -> Any:
     found = body
     for part in pointer.split("/")[1:]:
         name = part.replace("~1", "/").replace("~0", "~")
@@ -138,8 +156,44 @@ def find_value(body: Any, pointer: str) -> Any:
         else:
             found = _MISSING
         if found is _MISSING:
-            return None
+            break
     return found
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    """Whether two JSON values are equal: unlike in Python, true is not 1."""
+    match one, other:
+        case dict(), dict():
+            return one.keys() == other.keys() and all(_is_same(one[it], other[it]) for it in one)
+        case list(), list():
+            return len(one) == len(other) and all(map(_is_same, one, other))
+        case _:
+            return isinstance(one, bool) is isinstance(other, bool) and bool(one == other)
+
+
+def _list_pointers(templates: Any) -> list[str]:
+    """List the pointers of all placeholders, in order."""
+    match templates:
+        case str():
+            return _PLACEHOLDER.findall(templates)
+        case dict():
+            return [it for value in templates.values() for it in _list_pointers(value)]
+        case list() | tuple():
+            return [it for value in templates for it in _list_pointers(value)]
+        case _:
+            return []
+
+
+def _name_thread(template: str, trigger_id: str, body: Any) -> str | None:
+    """Return the thread that a body names, or None if it names none."""
+    if any(find_value(body, it) in (None, "") for it in _PLACEHOLDER.findall(template)):
+        return None
+    filled = fill_placeholders(template, body)
+    value = filled if isinstance(filled, str) else msgspec.json.encode(filled).decode()
+    # A value that could not be an id, or could mean another one, is hashed.
+    is_plain = _PLAIN.fullmatch(value) is not None
+    place = value if is_plain else derive_id("trigger thread", trigger_id, value)
+    return f"{trigger_id}.{place}"
 
 
 def _fill_text(text: str, body: Any) -> Any:

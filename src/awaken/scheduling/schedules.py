@@ -183,7 +183,7 @@ class Schedules:
         Args:
             schedule_id: The schedule.
             spec: What it says from now on.
-            revision: The `spec_revision` of what the caller has read. None: of what it says now.
+            revision: The `spec_revision` of what the caller has read. None: whatever it says.
 
         Raises:
             UnknownSchedule: There is none, or it belongs to another tenant.
@@ -195,15 +195,14 @@ class Schedules:
             ScheduleChanged: Another caller changed it since the caller has read it.
         """
         stored = await self._load(schedule_id)
-        expected = stored.spec_revision if revision is None else revision
-        check_revision(schedule_id, stored, expected)
+        check_revision(schedule_id, stored, revision)
         creator = await self._caller.take_over(self._starter, schedule_id, stored.creator)
         await self._check(spec, creator, await self._now_ms())
 
         def change(schedule: Schedule, now: int) -> Schedule:
             if schedule.creator != stored.creator:
                 raise ScheduleChanged(record_id=schedule_id)
-            check_revision(schedule_id, schedule, expected)
+            check_revision(schedule_id, schedule, revision)
             changed = msgspec.structs.replace(schedule, spec=spec, creator=creator)
             is_paused = schedule.status is ScheduleStatus.PAUSED
             return changed if is_paused else _plan_next(changed, now)

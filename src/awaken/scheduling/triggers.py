@@ -35,7 +35,7 @@ from .callers import (
     retry_change,
 )
 from .due_times import check_description
-from .mapping import check_mapping, is_wanted, map_target
+from .mapping import check_mapping, is_wanted, list_missing, map_target
 from .rights import RunRefusal, RunStarter
 from .run_requests import StartedBy
 from .signatures import SignedDelivery, verify
@@ -44,6 +44,7 @@ from .starts import WantedStart, plan_start
 logger = logging.getLogger(__name__)
 
 SECRETS_MAX = 5
+_DETAIL_CHARS_MAX = 500
 _NO_SECRET = "no trigger has this secret"
 """Signatures of unknown triggers are computed with it, so that their refusal takes as long."""
 
@@ -135,7 +136,7 @@ class Triggers:
         Args:
             trigger_id: The trigger.
             spec: What it says from now on.
-            revision: The `spec_revision` of what the caller has read. None: of what it says now.
+            revision: The `spec_revision` of what the caller has read. None: whatever it says.
 
         Raises:
             UnknownTrigger: There is none, or it belongs to another tenant.
@@ -146,15 +147,14 @@ class Triggers:
             ScheduleChanged: Another caller changed it since the caller has read it.
         """
         stored = await self._load(trigger_id)
-        expected = stored.spec_revision if revision is None else revision
-        check_revision(trigger_id, stored, expected)
+        check_revision(trigger_id, stored, revision)
         creator = await self._caller.take_over(self._parts.starter, trigger_id, stored.creator)
         wanted = await self._check(spec)
 
         def change(trigger: Trigger) -> Trigger:
             if trigger.creator != stored.creator:
                 raise ScheduleChanged(record_id=trigger_id)
-            check_revision(trigger_id, trigger, expected)
+            check_revision(trigger_id, trigger, revision)
             return msgspec.structs.replace(trigger, spec=wanted, creator=creator)
 
         return await self._change(trigger_id, change)
@@ -215,16 +215,21 @@ class Triggers:
         return tuple(it for it in trigger.spec.secrets if self._resolve(it) is None)
 
     async def accept(
-        self, trigger_id: str, headers: Mapping[str, str], body: bytes
+        self,
+        trigger_id: str,
+        headers: Mapping[str, str],
+        body: bytes,
+        decode: Callable[[bytes], Any],
     ) -> HookDelivery:
         """Verify a delivered request and start its run, once; a repeat returns the first answer.
 
         `trigger_id` is the stored id: the address names the tenant's trigger. Headers are keyed by
-        lower-case names.
+        lower-case names. `decode` reads the body, and raises `HookUnreadable`.
 
         Raises:
             HookRefused: There is no such trigger, or the request is not signed or too old.
-            HookUnreadable: The request is signed, and its body is no JSON or names no event.
+            HookUnreadable: The request is signed, and its body is no JSON or names no event; the
+                history says so.
             TriggerPaused: The request is signed, and the trigger is paused.
             StorageError: The run cannot be queued; the sender tries again.
         """
@@ -235,7 +240,20 @@ class Triggers:
         signed = verify(scheme, secrets, headers, body, now)
         if trigger is None or signed is None:
             raise HookRefused
-        event, delivery = _read_event(trigger, signed, body)
+        try:
+            event = decode(body)
+            delivery = _name_delivery(trigger, signed, body, event)
+        except HookUnreadable as error:
+            await self._record(
+                HookDelivery(
+                    trigger_id=trigger_id,
+                    delivery_id=signed.delivery_id or hashlib.sha256(body).hexdigest(),
+                    outcome=DeliveryOutcome.REFUSED,
+                    reason=error.code,
+                    detail=str(error),
+                )
+            )
+            raise
         known = await self._store.find_delivery(trigger_id, delivery.delivery_id)
         if known is not None and known.outcome is not DeliveryOutcome.REFUSED:
             return known
@@ -277,9 +295,11 @@ class Triggers:
                     delivery, outcome=refused, reason=start.reason, detail=start.detail
                 )
             )
+        missing = ", ".join(list_missing(spec, event))
         fired = msgspec.structs.replace(
             delivery,
             outcome=DeliveryOutcome.DELIVERED if start.is_delivered else DeliveryOutcome.FIRED,
+            detail=f"the body has no {missing}"[:_DETAIL_CHARS_MAX] if missing else None,
             run_id=start.run_id,
             thread_id=start.dispatch.thread_id,
         )
@@ -364,16 +384,14 @@ class Triggers:
         )
 
 
-def _read_event(trigger: Trigger, signed: SignedDelivery, body: bytes) -> tuple[Any, HookDelivery]:
-    """Decode a verified body, and name its event.
+def _name_delivery(
+    trigger: Trigger, signed: SignedDelivery, body: bytes, event: Any
+) -> HookDelivery:
+    """Return the delivery of a verified body.
 
     Raises:
-        HookUnreadable: It is no JSON, or does not say which event it is.
+        HookUnreadable: It does not say which event it is.
     """
-    try:
-        event = msgspec.json.decode(body)
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-        raise HookUnreadable(problem="it is no JSON") from error
     fields = event if isinstance(event, dict) else {}
     delivery_id = signed.delivery_id
     if delivery_id is None:
@@ -383,7 +401,7 @@ def _read_event(trigger: Trigger, signed: SignedDelivery, body: bytes) -> tuple[
     name = signed.event if signed.event is not None else fields.get("type")
     # GitHub signs the body alone: the same body under another id is a repeat too.
     is_unbound = trigger.spec.scheme is SignatureScheme.GITHUB
-    return event, HookDelivery(
+    return HookDelivery(
         trigger_id=trigger.trigger_id,
         delivery_id=delivery_id,
         digest=hashlib.sha256(body).hexdigest() if is_unbound else "",

@@ -222,6 +222,8 @@ class Endpoint:
         config = self._context.config
         deadlines = self._context.bodies
         data = await body_of(headers, receive, self._body_bytes, holding, deadlines)
+        if self.route.is_body_opaque:
+            return data
         is_empty = not data and self.route.is_body_optional
         data = b"{}" if is_empty else data
         values = check_document(data, config.limits.body_values)

@@ -188,6 +188,8 @@ class ApiRoute:
     """The type of the JSON body; None: no body, `bytes`: the body as it came."""
     body_bytes: int | None = None
     """How long the body may be, if that is less than the server allows."""
+    is_body_opaque: bool = False
+    """Whether `bytes` are passed on unread: a signature covers them, and is judged first."""
     is_body_optional: bool = False
     """Whether no body is as good as an empty object."""
     reply: Any = None

@@ -75,7 +75,7 @@ def local_minutes(zone: ZoneInfo, first: int, last: int) -> dict[datetime, list[
 
 @pytest.mark.parametrize(("zone", "day"), CHANGES)
 @pytest.mark.parametrize(
-    "expression", ["30 2 * * *", "0 0 * * *", "15 0,1,2,3 * * *", "*/10 1 * * *"]
+    "expression", ["30 2 * * *", "0 0 * * *", "15 0,1,2,3 * * *", "*/10 1 * * *", "0 */2 * * *"]
 )
 def test_each_local_time_that_names_an_hour_is_due_once(
     zone: str, day: str, expression: str
@@ -86,11 +86,12 @@ def test_each_local_time_that_names_an_hour_is_due_once(
     shown = local_minutes(ZoneInfo(zone), first, last)
     minutes, hours = expression.split()[:2]
     named_minutes = set(range(0, 60, 10)) if minutes == "*/10" else {int(minutes)}
+    named_hours = set(range(0, 24, 2)) if hours == "*/2" else {int(it) for it in hours.split(",")}
     wanted: set[int] = set()
     begin, end = min(shown), max(shown)
     local = begin
     while local <= end:
-        if local.minute in named_minutes and local.hour in {int(it) for it in hours.split(",")}:
+        if local.minute in named_minutes and local.hour in named_hours:
             if local in shown:
                 wanted.add(shown[local][0])
             else:
@@ -101,7 +102,9 @@ def test_each_local_time_that_names_an_hour_is_due_once(
 
 
 @pytest.mark.parametrize(("zone", "day"), CHANGES)
-@pytest.mark.parametrize("expression", ["*/30 * * * *", "0 * * * *", "45 * * * SUN"])
+@pytest.mark.parametrize(
+    "expression", ["*/30 * * * *", "0 * * * *", "0 */1 * * *", "0 0-23 * * *", "45 * * * SUN"]
+)
 def test_an_expression_without_hours_is_due_whenever_clocks_show_its_minutes(
     zone: str, day: str, expression: str
 ) -> None:

@@ -75,7 +75,7 @@ function Details({ trigger, onClose, onEdit }: { trigger: Trigger; onClose: () =
   const where = trigger.filter.where ?? {};
   return (
     <Stack gap="md">
-      {trigger.missing_secrets.length === 0 ? null : <Alert color="yellow" icon={<IconAlertTriangle size={18} />}>{texts.missing(trigger.missing_secrets.join(", "))}</Alert>}
+      {trigger.missing_secrets === null || trigger.missing_secrets.length === 0 ? null : <Alert color="yellow" icon={<IconAlertTriangle size={18} />}>{texts.missing(trigger.missing_secrets.join(", "))}</Alert>}
       <div>
         <Title order={2} mb={4}>{facts.address}</Title>
         <Group gap={4} wrap="nowrap"><Code style={{ overflowWrap: "anywhere" }}>{address}</Code><CopyIcon value={address} /></Group>

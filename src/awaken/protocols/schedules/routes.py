@@ -1,8 +1,11 @@
 """Schedules and triggers over HTTP, in one table."""
 
+import re
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, TypeVar
+
+import msgspec
 
 from awaken.contracts.config.audit import AuditAction
 from awaken.contracts.storage.queries import (
@@ -16,6 +19,7 @@ from awaken.contracts.storage.queries import (
 from awaken.contracts.storage.schedules import (
     DeliveryOutcome,
     HookDelivery,
+    HookUnreadable,
     RunTarget,
     Schedule,
     ScheduleSpec,
@@ -33,6 +37,7 @@ from awaken.scheduling.scheduling import Scheduling
 from awaken.scheduling.triggers import Triggers
 from awaken.services.view import AppServices
 from awaken.transport.asgi import Reply, as_json
+from awaken.transport.json_bodies import VALUES_MAX, check_document
 from awaken.transport.problems import HttpError
 from awaken.transport.routes import Access, ApiRoute, RouteCall, WireProtocol
 
@@ -43,6 +48,7 @@ HOOK_BYTES_MAX = 1024 * 1024
 """How long the body of a webhook may be."""
 _SCHEDULE = "/v1/schedules/{schedule_id}"
 _TRIGGER = "/v1/triggers/{trigger_id}"
+_ZERO = re.compile(rb"(?<!\\)((?:\\\\)*)\\u0000")
 _SIGNATURES = (
     "Webhook-Id",
     "Webhook-Timestamp",
@@ -171,6 +177,7 @@ def _trigger_routes(routes: "TriggerRoutes") -> tuple[ApiRoute, ...]:
             views.HookAccepted,
             body=bytes,
             body_bytes=HOOK_BYTES_MAX,
+            is_body_opaque=True,
             headers=_SIGNATURES,
             status=202,
         ),
@@ -336,8 +343,9 @@ class TriggerRoutes:
 
     async def accept(self, call: RouteCall) -> Reply:
         """Accept a signed webhook, which starts a run; a repeat gets the same answer."""
-        triggers = self._find_scheduling().triggers
-        delivery = await triggers.accept(self._records.read_id(call), call.headers, call.body)
+        triggers, headers = self._find_scheduling().triggers, call.headers
+        decode = partial(_decode_event, headers.get("content-type", ""))
+        delivery = await triggers.accept(self._records.read_id(call), headers, call.body, decode)
         if delivery.outcome is DeliveryOutcome.REFUSED:
             message = "The event was verified, but no run may be started for it."
             raise HttpError(409, "run_refused", message)
@@ -345,7 +353,7 @@ class TriggerRoutes:
 
     def _show(self, call: RouteCall, trigger: Trigger) -> views.TriggerView:
         stored_id = _store_id(call, trigger.trigger_id)
-        missing: tuple[str, ...] = ()
+        missing: tuple[str, ...] | None = None
         if call.principal.tenant_id is None:
             # Which secrets a process has is the deployment's.
             missing = self._find_scheduling().triggers.list_missing_secrets(trigger)
@@ -369,6 +377,27 @@ def _answer_sender(delivery: HookDelivery) -> views.HookAccepted:
     # The sender learns the id that the tenant knows, and nothing of the tenant.
     run_id = delivery.run_id and remove_namespace(namespace_in(delivery.run_id), delivery.run_id)
     return views.HookAccepted(status=delivery.outcome, run_id=run_id)
+
+
+def _decode_event(content_type: str, data: bytes) -> Any:
+    """Decode a verified body, within the limits of every body.
+
+    A zero character in a text becomes U+FFFD: no store keeps it, and the sender cannot mend it.
+
+    Raises:
+        HookUnreadable: It is no JSON, or exceeds a limit.
+    """
+    if content_type.startswith("application/x-www-form-urlencoded"):
+        raise HookUnreadable(problem="it is a form; let the sender deliver application/json")
+    if b"\\u0000" in data:
+        data = _ZERO.sub(rb"\1\\ufffd", data)
+    try:
+        check_document(data, VALUES_MAX)
+        return msgspec.json.decode(data)
+    except HttpError as problem:
+        raise HookUnreadable(problem=f"it is refused ({problem.message.rstrip('.')})") from problem
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        raise HookUnreadable(problem="it is no JSON") from error
 
 
 def _take_spec(body: Any, kind: Any) -> Any:

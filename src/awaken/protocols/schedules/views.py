@@ -188,8 +188,8 @@ class TriggerView(_Shown, frozen=True, kw_only=True):
     is_paused: bool
     scheme: SignatureScheme
     secrets: tuple[str, ...]
-    missing_secrets: tuple[str, ...]
-    """The references that the answering process cannot read; empty for a caller with a tenant."""
+    missing_secrets: tuple[str, ...] | None
+    """The references that the answering process cannot read; null: a tenant is not told."""
     target: RunTarget
     thread: str | None
     filter: EventFilter
@@ -241,7 +241,7 @@ def show_delivery(delivery: HookDelivery) -> HookDeliveryView:
     return HookDeliveryView(**_take(HookDeliveryView, delivery))
 
 
-def show_trigger(trigger: Trigger, path: str, missing: tuple[str, ...]) -> TriggerView:
+def show_trigger(trigger: Trigger, path: str, missing: tuple[str, ...] | None) -> TriggerView:
     """Return a trigger as clients see it."""
     return TriggerView(
         id=trigger.trigger_id,
