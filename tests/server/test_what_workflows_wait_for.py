@@ -72,6 +72,44 @@ def test_chat_completions_and_a_task_say_what_a_workflow_waits_for() -> None:
     asyncio.run(story())
 
 
+@pytest.mark.parametrize("is_background", [False, True])
+def test_a_response_is_in_progress_while_its_workflow_waits_and_has_its_result_then(
+    is_background: bool,
+) -> None:
+    async def story() -> None:
+        runtime = AgentRuntime([waits])
+        async with serving(runtime) as url, aiohttp.ClientSession(url) as session:
+            body = {"model": "a", "input": "{}", "background": is_background}
+            async with session.post("/v1/responses", json=body) as answer:
+                made = await answer.json()
+            way, run_id = f"/v1/responses/{made['id']}", made["id"].removeprefix("resp_")
+
+            async def read(query: str = "") -> Any:
+                async with session.get(way + query) as answer:
+                    return await answer.text() if query else await answer.json()
+
+            async def wait_for_ticket() -> None:
+                while not await runtime.tickets():
+                    await asyncio.sleep(0.01)
+
+            async with asyncio.timeout(30):
+                await wait_for_ticket()
+            waiting = await read()
+            assert made["status"] == ("queued" if is_background else "in_progress")
+            assert waiting["status"] == "in_progress"
+            assert EVENT in str(waiting["output"])
+            streamed = await read("?stream=true")
+            assert "response.completed" not in streamed
+            await runtime.send_event(run_id, "paid", 7)
+            await runtime.wait(run_id)
+            done = await read()
+            assert done["status"] == "completed"
+            assert [it["content"][0]["text"] for it in done["output"]] == ["7"]
+            assert '"status":"completed"' in (await read("?stream=true")).rpartition("data: ")[2]
+
+    asyncio.run(story())
+
+
 @both_eras
 def test_mcp_says_what_a_workflow_waits_for(era: str) -> None:
     async def story() -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from msgspec.structs import replace
@@ -11,6 +12,7 @@ from awaken.contracts.lifecycle import Blocked, Cancelled, Failed, Stopped, Susp
 from awaken.contracts.messages.deltas import ReasoningDelta, TextDelta
 from awaken.contracts.models.inference import TokenUsage
 from awaken.contracts.suspension.tickets import SuspendTicket
+from awaken.contracts.workflows.waits import asks_person, awaits_message
 from awaken.services.event_streams import Batch, EventStream
 from awaken.transport.asgi import encode_json
 
@@ -18,6 +20,28 @@ _ON_PURPOSE = ("stop_on_tool", "content_match")
 """Stop conditions that are a goal, not a limit."""
 
 Handlers = Mapping[type, Callable[[Any, Any], None]]
+
+
+@dataclass(slots=True)
+class OutsideWait:
+    """Whether a run that is suspended waits for times and events only.
+
+    Nobody answers then: it continues by itself, and so does its answer.
+    """
+
+    asks: dict[str, bool] = field(default_factory=dict)
+    """Whether somebody answers, for each call that is open."""
+
+    def note(self, event: ev.AgentEvent) -> bool:
+        """Take the next event; returns whether the answer rests with it."""
+        match event:
+            case ev.ToolCallDone() if (ticket := event.result.suspension) is not None:
+                self.asks[event.id] = asks_person(ticket) or awaits_message(ticket)
+            case ev.ToolCallResumed(target_id=call_id):
+                self.asks.pop(call_id, None)
+            case ev.RunFinish(termination=Suspended()):
+                return bool(self.asks) and not any(self.asks.values())
+        return False
 
 
 class AnswerEncoder:
@@ -105,10 +129,15 @@ class Activation:
     """The first answer in a stream; what the run does after it is resumed is not included.
 
     With `is_later` the events before are an earlier answer, even if the run waited for its tasks.
+    With `has_ended` the run is over: what it did after it waited for a time is included.
     """
 
-    def __init__(self, stream: EventStream, *, is_later: bool = False) -> None:
+    def __init__(
+        self, stream: EventStream, *, is_later: bool = False, has_ended: bool = False
+    ) -> None:
         self.source = stream
+        self._wait = OutsideWait() if has_ended else None
+        stream.is_open_ended = has_ended
         self.before = stream.before
         latest = self.before[-1] if self.before else None
         if is_later and isinstance(latest, ev.RunFinish):
@@ -120,7 +149,7 @@ class Activation:
         self.source.on_drop = self.on_drop
         async with aclosing(self.source.batches()) as batches:
             async for batch in batches:
-                ends = [at for at, it in enumerate(batch, 1) if is_last(ev.unwrap_event(it))]
+                ends = [at for at, it in enumerate(batch, 1) if self._ends(ev.unwrap_event(it))]
                 yield batch[: ends[0]] if ends else batch
                 if ends:
                     return
@@ -128,6 +157,10 @@ class Activation:
     def close(self) -> None:
         """Close the stream."""
         self.source.close()
+
+    def _ends(self, event: ev.AgentEvent) -> bool:
+        is_resting = self._wait is not None and self._wait.note(event)
+        return is_last(event) and not is_resting
 
 
 def is_last(event: ev.AgentEvent) -> bool:

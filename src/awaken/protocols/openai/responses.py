@@ -80,7 +80,8 @@ async def get_response(call: RouteCall) -> Reply:
         return await _snapshot(call, run, after)
     latest = call.cursor()
     stream = await call.view.follow_run(run.run_id, after)
-    answer = Activation(stream, is_later=after is not None)
+    has_ended = run.termination is not None
+    answer = Activation(stream, is_later=after is not None, has_ended=has_ended)
     encoder = _encoder(call, run, query.starting_after)
     encoder.is_formed = await _is_formed(call, run)
     if latest is not None:
@@ -164,7 +165,7 @@ async def _snapshot(call: RouteCall, run: runs.RunRecord, after: int | None) -> 
         encoder.encode(item.event)
         if after is not None and item.seq <= after:
             encoder.forget()
-        elif is_last(item.event):
+        elif is_last(item.event) and not encoder.is_resting:
             break
     if run.started_at is None and run.termination is not None:
         end = ev.RunFinish(thread_id=run.thread_id, run_id=run.run_id, termination=run.termination)

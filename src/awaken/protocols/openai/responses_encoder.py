@@ -11,10 +11,18 @@ from typing import Any, ClassVar, NamedTuple
 from awaken.contracts import events as ev
 from awaken.contracts.messages.deltas import ReasoningDelta, TextDelta
 from awaken.contracts.suspension.tickets import Asks, ToolCallOutcome
-from awaken.contracts.workflows.waits import asks_person, describe_wait
+from awaken.contracts.workflows.waits import asks_person, awaits_message, describe_wait
 from awaken.transport.asgi import encode_json
 
-from .answer import AnswerEncoder, Handlers, as_text, form_of, outside_id, response_status
+from .answer import (
+    AnswerEncoder,
+    Handlers,
+    OutsideWait,
+    as_text,
+    form_of,
+    outside_id,
+    response_status,
+)
 
 Item = dict[str, Any]
 
@@ -56,6 +64,9 @@ class ResponsesEncoder(AnswerEncoder):
         super().__init__(frame, run_id)
         self._after = after
         self._approvals: dict[str, str] = {}
+        self._wait = OutsideWait()
+        self._notices: set[str] = set()
+        """Items that say what a workflow waits for; they are no part of what it answers."""
         self.forget()
 
     def forget(self, status: str = "queued") -> None:
@@ -72,7 +83,8 @@ class ResponsesEncoder(AnswerEncoder):
     def document(self) -> dict[str, Any]:
         """The current response."""
         usage = self.usage and self.usage_fields("input", "output")
-        state = {"status": self._status, "output": list(self._output), "usage": usage}
+        shown = [it for it in self._output if self.is_resting or it["id"] not in self._notices]
+        state = {"status": self._status, "output": shown, "usage": usage}
         return {**_BLANK, **self.frame, **state, **self._why}
 
     def _begin(self, _: ev.RunStart | None = None) -> None:
@@ -117,6 +129,7 @@ class ResponsesEncoder(AnswerEncoder):
 
     def _end_call(self, event: ev.ToolCallDone) -> None:
         self._close()
+        self._wait.note(event)
         ticket, call = event.result.suspension, self.call_of(event.id, event.result.tool_name)
         public = outside_id(event.id, self.run_id)
         if ticket is None:
@@ -126,6 +139,8 @@ class ResponsesEncoder(AnswerEncoder):
         elif not asks_person(ticket):
             self._say(TextDelta(delta=f"[{describe_wait(ticket)}]"))
             self._close()
+            if not awaits_message(ticket):
+                self._notices.add(self._output[-1]["id"])
         elif ticket.question_kind is Asks.ANSWER:
             self._approvals.pop(event.id, None)
             call = form_of(ticket, call)
@@ -144,6 +159,7 @@ class ResponsesEncoder(AnswerEncoder):
             self._show(item, {})
 
     def _resume(self, event: ev.ToolCallResumed) -> None:
+        self._wait.note(event)
         # The client knows its own answers; only approved calls are shown.
         if event.target_id in self._approvals:
             error = event.result.get("error") if isinstance(event.result, dict) else None
@@ -180,6 +196,10 @@ class ResponsesEncoder(AnswerEncoder):
     def _finish(self, event: ev.RunFinish) -> None:
         if self._status == "queued":
             self._begin()
+        if self._wait.note(event):
+            self.is_resting = True
+            self._emit("response.in_progress", response=self.document())
+            return
         if (text := self.take_held_text(event.termination)) is not None:
             self._say(text)
         self._status, self._why = response_status(event.termination)
