@@ -3,7 +3,9 @@
 from importlib.metadata import distributions
 from urllib.parse import quote
 
-from awaken.contracts.specs.agents import AgentSpec
+import msgspec
+
+from awaken.runtime.resolution.resolver import ResolvedAgent
 
 from .states import Payload
 from .wire import Ask, Request
@@ -29,7 +31,7 @@ async def agent_card(ask: Ask[Request], *, is_extended: bool = False) -> Payload
     agent_id, view = ask.agent_id, ask.view
     known = (await view.agents()).values() if agent_id is None else [await view.agent(agent_id)]
     shown = tuple(known)
-    skills = [_skill(agent.spec, is_extended=is_extended) for agent in shown]
+    skills = [_skill(agent, is_extended=is_extended) for agent in shown]
     contexts = {it.spec.id: it.context.schema for it in shown if it.context is not None}
     subject = {"name": "awaken", "description": "Agents served by awaken."}
     if agent_id is not None:
@@ -66,8 +68,13 @@ def _describe_contexts(schemas: Payload) -> Payload:
     }
 
 
-def _skill(spec: AgentSpec, *, is_extended: bool) -> Payload:
+def _skill(agent: ResolvedAgent, *, is_extended: bool) -> Payload:
+    spec, workflow = agent.spec, agent.workflow
     more = [f"model:{spec.model_id}", *(f"plugin:{it}" for it in spec.plugin_ids)]
     tags = ["agent", *(more if is_extended else ())]
     text = spec.description or f"The agent '{spec.id}'."
+    if workflow is not None and workflow.arguments.names:
+        # A skill has no field for a schema, and a caller must learn it somewhere.
+        schema = msgspec.json.encode(workflow.arguments.schema).decode()
+        text += f" Send a JSON object that fits this schema: {schema}"
     return {"id": spec.id, "name": spec.id, "description": text, "tags": tags}

@@ -25,6 +25,7 @@ from awaken.contracts.runs.records import RunRecord, RunRequest, context_in
 from awaken.contracts.storage.dispatch import InputMode
 from awaken.contracts.suspension.tickets import Ticket, ToolCallResume
 from awaken.contracts.tracing import trace_in
+from awaken.runtime.resolution.resolver import ResolvedAgent
 from awaken.services.event_streams import EventStream
 from awaken.services.view import TenantView
 from awaken.services.workflows import list_waits
@@ -36,15 +37,23 @@ from .results import result_of
 
 logger = logging.getLogger(__name__)
 
+_THREAD = {"type": "string", "description": "The conversation to go on with."}
+_MESSAGE = {"type": "string", "minLength": 1, "description": "What to say to the agent."}
 INPUT_SCHEMA = {
     "type": "object",
-    "properties": {
-        "message": {"type": "string", "minLength": 1, "description": "What to say to the agent."},
-        "thread_id": {"type": "string", "description": "The conversation to go on with."},
-    },
+    "properties": {"message": _MESSAGE, "thread_id": _THREAD},
     "required": ["message"],
     "additionalProperties": False,
 }
+
+
+def build_input_schema(agent: ResolvedAgent) -> dict[str, Any]:
+    """Build the schema of an agent's arguments: a message, or the parameters of a workflow."""
+    if agent.workflow is None:
+        return INPUT_SCHEMA
+    schema = agent.workflow.arguments.schema
+    properties = {"thread_id": _THREAD, **schema.get("properties", {})}
+    return {**schema, "type": "object", "properties": properties, "additionalProperties": False}
 
 
 class Arguments(StrictRecord, frozen=True, kw_only=True):
@@ -57,9 +66,12 @@ class Arguments(StrictRecord, frozen=True, kw_only=True):
 class AgentCall:
     """One tool call, from its arguments to its result."""
 
-    def __init__(self, ctx: Context, params: types.CallToolRequestParams) -> None:
+    def __init__(
+        self, ctx: Context, params: types.CallToolRequestParams, agent: ResolvedAgent
+    ) -> None:
         self._ctx = ctx
         self._params = params
+        self._agent = agent
         self._view = caller_of(ctx).view
         self._progress = ProgressReporter(ctx, params.name)
         self._cursor: int | None = None
@@ -77,7 +89,7 @@ class AgentCall:
         """
         if self._params.request_state is not None:
             return await self._resume_run(self._params.request_state)
-        arguments = _read_arguments(self._params.arguments)
+        arguments = _read_arguments(self._agent, self._params.arguments or {})
         context = context_in(self._params.meta)
         request = RunRequest(
             agent_id=self._params.name,
@@ -216,9 +228,17 @@ async def _until_something_happens(stream: EventStream, scope: anyio.CancelScope
     scope.cancel()
 
 
-def _read_arguments(arguments: dict[str, Any] | None) -> Arguments:
+def _read_arguments(agent: ResolvedAgent, arguments: dict[str, Any]) -> Arguments:
+    workflow = agent.workflow
+    if workflow is not None and (
+        "message" in workflow.arguments.names or "message" not in arguments
+    ):
+        # Its parameters. What is said to one that is open is a `message`, as to every agent.
+        rest = dict(arguments)
+        thread_id = None if "thread_id" in workflow.arguments.names else rest.pop("thread_id", None)
+        arguments = {"message": msgspec.json.encode(rest).decode(), "thread_id": thread_id}
     try:
-        given = msgspec.convert(arguments or {}, Arguments)
+        given = msgspec.convert(arguments, Arguments)
     except msgspec.ValidationError as error:
         raise InvalidInput(what="arguments", problem=str(error)) from error
     if not given.message.strip():

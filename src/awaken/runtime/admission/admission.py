@@ -74,7 +74,7 @@ from awaken.runtime.suspension.resume import take_decisions
 from .continuation import (
     carry_over,
     check_capabilities,
-    check_queued_context,
+    check_queued_start,
     continue_identity,
     continue_record,
     find_continued,
@@ -158,6 +158,7 @@ class Admission:
         Raises:
             InvalidInput: Naming what is wrong.
             InvalidContext: The context does not fit the agent.
+            InvalidWorkflowInput: The messages do not fit the workflow.
             FrontendToolConflict: A tool of the client has the name of one of the agent's.
             LimitExceeded: A message is too large.
             PluginFailed: A screen failed; the request may not be kept as it was.
@@ -172,8 +173,8 @@ class Admission:
         if agent is None:
             return request
         check_frontend_tools(agent, request.frontend_tools)
-        if agent.context is not None:
-            await check_queued_context(self._store, agent, request)
+        if agent.context is not None or agent.workflow is not None:
+            await check_queued_start(self._store, agent, request)
         env = agent.env
         if not env.message_screens:
             return request
@@ -198,8 +199,8 @@ class Admission:
         agent = await self._registry.resolve(request.agent_id or "")
         if request.context is not None:
             check_extras(request, self._services.limits)
-        if agent.context is not None:
-            await check_queued_context(self._store, agent, request)
+        if agent.context is not None or agent.workflow is not None:
+            await check_queued_start(self._store, agent, request)
         return look_at_messages(agent.env, history)
 
     async def _agent_of(self, request: RunRequest) -> ResolvedAgent | None:

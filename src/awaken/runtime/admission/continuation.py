@@ -59,20 +59,24 @@ def check_capabilities(
         raise CannotGoOn(agent_id=agent_id, features=features, run_id=run_id) from None
 
 
-async def check_queued_context(store: Store, agent: ResolvedAgent, request: RunRequest) -> None:
-    """Refuse a request for later whose context does not fit its agent.
+async def check_queued_start(store: Store, agent: ResolvedAgent, request: RunRequest) -> None:
+    """Refuse a request for later with which no run of its agent could begin.
 
-    A request without a context may continue the open run of its thread, which has one.
+    A request may also continue the open run of its thread, which has a context; to that of a
+    workflow its messages are events.
 
     Raises:
-        InvalidContext: It does not fit.
+        InvalidContext: The context does not fit.
+        InvalidWorkflowInput: The messages do not fit the parameters of the workflow.
     """
-    if request.context is None and request.thread_id is not None:
+    continues = False
+    if request.thread_id is not None and (request.context is None or agent.workflow is not None):
         checkout = await store.checkout(request.thread_id)
-        if checkout is not None and checkout.open_run is not None:
-            return
-    if agent.context is not None:
+        continues = checkout is not None and checkout.open_run is not None
+    if agent.context is not None and not (continues and request.context is None):
         agent.context.decode(agent.spec.id, request.context)
+    if agent.workflow is not None and not continues:
+        agent.workflow.read_arguments(request.messages)
 
 
 def continue_record(request: RunRequest, previous: RunRecord) -> RunRecord:
