@@ -7,7 +7,9 @@ from typing import Annotated
 import typer
 
 from awaken.contracts.suspension.tickets import Asks, DecisionAction, Ticket, ToolCallResume
+from awaken.contracts.workflows.waits import describe_wait
 
+from .output import plain
 from .ticket_text import call_text
 
 
@@ -59,3 +61,15 @@ def describe_waiting(tickets: Sequence[Ticket], thread_id: str | None, *, is_kep
         )
     head = "awaken: the run waits for a decision, and there is no terminal to ask at; nothing was "
     return "\n".join([f"{head}approved:", *calls, ways])
+
+
+def describe_outside_wait(run_id: str, waits: Sequence[Ticket], *, is_kept: bool) -> str:
+    """What a workflow waits for that nobody decides, and what continues it."""
+    lines = [f"awaken: run {run_id} waits.", *(f"  {plain(describe_wait(it))}" for it in waits)]
+    way = "The run ends with this process: name a store with --store, where it goes on."
+    if is_kept:
+        way = (
+            "It waits in the store. `awaken worker` or `awaken serve` with this app and this "
+            f"store continues it, `awaken runs event {run_id} NAME` sends it an event."
+        )
+    return "\n".join([*lines, way])

@@ -14,8 +14,14 @@ from awaken.contracts.errors import AwakenError
 from awaken.contracts.events import RunFinish
 from awaken.contracts.lifecycle import Cancelled, Failed, Suspended, Termination
 from awaken.contracts.suspension.tickets import Ticket, ToolCallResume
+from awaken.contracts.workflows.waits import awaits_message
 
-from .approvals import Approval, decide_without_asking, describe_waiting
+from .approvals import (
+    Approval,
+    decide_without_asking,
+    describe_outside_wait,
+    describe_waiting,
+)
 from .chat_screen import PROMPT, ChatScreen, JsonScreen, PlainScreen
 from .chat_thread import ChatThread, Events
 from .loop_thread import LoopThread
@@ -141,6 +147,7 @@ class Chat:
                 while isinstance(end, Suspended):
                     tickets = self._talk.list_questions()
                     if not tickets:
+                        self._report_waits()
                         break
                     decisions = self._decide(tickets)
                     if decisions is None:
@@ -180,6 +187,17 @@ class Chat:
             is_kept = self._runtime.store.is_shared
             print_stderr(describe_waiting(tickets, self._talk.thread_id, is_kept=is_kept))
         return {}
+
+    def _report_waits(self) -> None:
+        """Say what a workflow waits for that nobody is asked for, and who continues it."""
+        run_id, waits = self._talk.list_waits()
+        # What is said next continues it.
+        if not waits or any(map(awaits_message, waits)) or self._screen.is_for_programs:
+            return
+        self.is_waiting = not self._screen.is_asking
+        self._screen.rest()
+        is_kept = self._runtime.store.is_shared
+        print_stderr(describe_outside_wait(run_id, waits, is_kept=is_kept))
 
     def _ask(self, tickets: list[Ticket]) -> dict[str, ToolCallResume] | None:
         """Ask about each ticket; None if the person pressed Ctrl-C instead."""

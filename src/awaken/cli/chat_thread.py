@@ -12,6 +12,7 @@ from awaken.contracts.storage.queries import LIMIT_MAX, ThreadQuery
 from awaken.contracts.suspension.tickets import Ticket, ToolCallResume
 from awaken.services.event_streams import EventStream
 from awaken.services.view import TenantView
+from awaken.services.workflows import list_waits
 
 from .loop_thread import ItemQueue, LoopThread
 
@@ -60,6 +61,10 @@ class ChatThread:
         """The open tickets of the thread and of the threads of its delegates, oldest first."""
         return self._loop.call(self._list_questions())
 
+    def list_waits(self) -> tuple[str, list[Ticket]]:
+        """The open run, and what it waits for that nobody decides: events, and times."""
+        return self._loop.call(self._list_waits())
+
     def decide(self, decisions: Mapping[str, ToolCallResume], tickets: list[Ticket]) -> Events:
         """Decide on tickets; returns the events of the run from there.
 
@@ -79,6 +84,12 @@ class ChatThread:
             return []
         self._run_id = thread.open_run_id
         return await self._list_questions()
+
+    async def _list_waits(self) -> tuple[str, list[Ticket]]:
+        if self._run_id is None:
+            return "", []
+        run = await self._view.run(self._run_id)
+        return run.run_id, await list_waits(self._view, run)
 
     async def _start(self, text: str) -> EventStream:
         request = RunRequest(

@@ -143,3 +143,28 @@ def test_the_version_is_printed() -> None:
     command = [sys.executable, "-m", "awaken", "--version"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout == f"awaken {__version__}\n"
+
+
+FLOW_APP = """
+from awaken import WorkflowContext, workflow
+
+@workflow
+async def refund(ctx: WorkflowContext, order: str) -> str:
+    await ctx.gather(ctx.sleep(days=3), ctx.wait_for("parcel"))
+    return order
+"""
+
+
+def test_a_workflow_that_waits_says_for_what_and_who_continues_it(tmp_path: Path) -> None:
+    app, store = tmp_path / "app.py", f"sqlite:///{tmp_path}/w.db"
+    app.write_text(FLOW_APP, encoding="utf-8")
+    lost = awaken(str(app), "A-1")
+    kept = awaken(str(app), "A-1", "--store", store)
+    for done in (lost, kept):
+        assert done.returncode == 1, done.stdout
+        assert "waits for the event 'parcel'" in done.stderr
+        assert "sleeps until" in done.stderr
+    assert "--store" in lost.stderr
+    run_id = kept.stderr.split()[2]
+    sent = run_python("-m", "awaken", "runs", "event", run_id, "parcel", "--store", store)
+    assert sent.returncode == 0, sent.stderr
