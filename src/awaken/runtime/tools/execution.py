@@ -21,7 +21,7 @@ from awaken.contracts.messages.message import ToolCall
 from awaken.contracts.state.keys import EMPTY_COMMAND, Snapshot, StateCommand, Update
 from awaken.contracts.storage.store import ToolRecord, ToolRecordStatus
 from awaken.contracts.suspension.tickets import DecisionAction, ResumeMode, ToolCallResume
-from awaken.contracts.tool_results import ToolResult
+from awaken.contracts.tool_results import ToolResult, ToolStatus
 from awaken.contracts.tools.context import ToolContext, ToolState
 from awaken.contracts.tools.sub_runs import SubRuns
 from awaken.contracts.tools.tool import (
@@ -44,6 +44,8 @@ from awaken.runtime.run import Run
 
 logger = logging.getLogger(__name__)
 _encode = msgspec.json.Encoder().encode
+_decode_result = msgspec.json.Decoder(ToolResult).decode
+_PLAIN_KINDS = ((str, ToolStatus, str), (str, ToolStatus, type(None)))
 _encode_sorted = msgspec.json.Encoder(order="sorted").encode
 # Bound once: Python 3.11 reads a member through its class slowly.
 _NO_EFFECT, _FINISHED = ToolEffect.NONE, ToolRecordStatus.FINISHED
@@ -408,13 +410,18 @@ def context_of(attempt: ToolExecution, snapshot: Snapshot) -> ToolContext:
 def keep_output(run: Run, tool_name: str, output: ToolOutput) -> ToolOutput:
     """Return the output of foreign code in the form that is stored, shown and sent to the model.
 
-    A result without a JSON form becomes an error.
+    A result without a JSON form, or with a field that no store could read back, becomes an error.
     """
     result = output.result
     if run.agent.env.result_screens:
         result = screen_result(run, result)
     try:
-        size = len(_encode(result))
+        encoded = _encode(result)
+        # Fields that foreign code wrote; most results have only data and a text.
+        kinds = (result.tool_name.__class__, result.status.__class__, result.message.__class__)
+        if result.suspension or result.metadata or result.usage or kinds not in _PLAIN_KINDS:
+            result = _decode_result(encoded)
+        size = len(encoded)
     except (TypeError, ValueError, RecursionError):
         result = _repaired(tool_name, result)
         size = len(_encode(result))
@@ -444,10 +451,11 @@ def shown_text(result: ToolResult) -> str:
 def _repaired(tool_name: str, result: ToolResult) -> ToolResult:
     try:
         return msgspec.convert(to_json_form(result), ToolResult)
-    except ToolInternalError as error:
-        return ToolResult.error(
-            tool_name, replace_surrogates(remove_secrets(str(error))), code=error.code
-        )
+    except (ToolInternalError, msgspec.ValidationError) as error:
+        is_known = isinstance(error, ToolInternalError)
+        problem = error if is_known else ToolInternalError(f"the result is malformed: {error}")
+        text = replace_surrogates(remove_secrets(str(problem)))
+        return ToolResult.error(tool_name, text, code=ToolInternalError.code)
 
 
 def _cut(result: ToolResult, limit: int) -> ToolResult:

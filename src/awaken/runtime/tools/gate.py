@@ -191,9 +191,10 @@ def _check_decision(
         message = f"a gate answered {answer}; return Block, Suspend, SetResult, Allow or None"
         raise WrongAnswer(message)
     if isinstance(decision, Suspend):
+        # A field of another type could be stored, and never be read again.
+        asked = msgspec.convert(msgspec.to_builtins(decision.ticket), SuspendTicket)
         # The approval of one gate's question must not count for another gate.
-        ticket = msgspec.structs.replace(decision.ticket, asked_by=plugin)
-        return Suspend(ticket=ticket)
+        return Suspend(ticket=msgspec.structs.replace(asked, asked_by=plugin))
     return decision
 
 
