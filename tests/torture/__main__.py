@@ -34,7 +34,7 @@ STAGES: tuple[tuple[str, str | None, str], ...] = (
     ("starvation", "", ""),
     ("leaks", "--runs 2500", "--runs 100000"),
     ("many_tasks", "--tasks 400", "--full"),
-    ("everything", "--rotate 2", ""),
+    ("everything", "--rotate 3", ""),
     ("mutants", "--rotate 2", ""),
     ("runtime_mutants", "--rotate 1", ""),
     ("chaos_mutants", "--rotate 1", ""),
