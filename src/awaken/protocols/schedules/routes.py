@@ -205,7 +205,8 @@ class ScheduleRoutes:
             order=asked.order,
             limit=asked.limit,
         )
-        page = await self._records.cases(call).list(_turn_to(query, asked.cursor))
+        cases = self._records.cases(call)
+        page = await cases.list(_turn_to(query, asked.cursor), with_demo=asked.demo)
         return _reply_page(page, views.show_schedule)
 
     async def preview(self, call: RouteCall) -> Reply:
@@ -297,7 +298,8 @@ class TriggerRoutes:
             order=asked.order,
             limit=asked.limit,
         )
-        page = await self._records.cases(call).list(_turn_to(query, asked.cursor))
+        cases = self._records.cases(call)
+        page = await cases.list(_turn_to(query, asked.cursor), with_demo=asked.demo)
         return _reply_page(page, partial(self._show, call))
 
     async def get(self, call: RouteCall) -> Reply:
@@ -346,7 +348,7 @@ class TriggerRoutes:
     def _show(self, call: RouteCall, trigger: Trigger) -> views.TriggerView:
         stored_id = _store_id(call, trigger.trigger_id)
         missing: tuple[str, ...] = ()
-        if call.principal.tenant_id is None:
+        if call.principal.tenant_id is None and not trigger.creator.is_demo:
             # Which secrets a process has is the deployment's.
             missing = self._find_scheduling().triggers.list_missing_secrets(trigger)
         return views.show_trigger(trigger, f"/v1/triggers/{stored_id}", missing)
