@@ -15,7 +15,7 @@ COMPILE_LIST := uv pip compile --quiet --universal --generate-hashes --no-header
 # keep it.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: serve test check lint types pytest interop torture console console-types console-dev console-test console-bench docs bench bench-stalls bench-peers constraints clean
+.PHONY: serve test check lint types pytest interop torture console console-built console-checked console-types console-dev console-test console-unit console-browser console-bench docs bench bench-stalls bench-peers constraints clean
 
 serve: $(VENV)/serving
 	$(BIN)/awaken serve $(ARGS)
@@ -45,8 +45,14 @@ interop: $(VENV)/ready $(CLIENTS)/ready
 
 # The console: `console/` becomes files of the package, which are committed, so that serving needs no Node. The types
 # of its client come from the server's own OpenAPI document.
-console: console-types
+console:
+	$(MAKE) --no-print-directory -j 2 console-built console-checked
+
+console-built: console-types
 	cd console && PATH="$(CURDIR)/$(BIN):$$PATH" npm run --silent build
+
+console-checked: console-types
+	cd console && PATH="$(CURDIR)/$(BIN):$$PATH" npm run --silent check
 
 console-types: $(VENV)/ready console/node_modules/ready
 	$(BIN)/python console/scripts/dump_openapi.py > console/node_modules/openapi.json
@@ -56,10 +62,17 @@ console-types: $(VENV)/ready console/node_modules/ready
 console-dev: console/node_modules/ready
 	cd console && PATH="$(CURDIR)/$(BIN):$$PATH" npm run dev
 
-# The built files are those of the sources, byte for byte; then the console in Chromium against real servers.
-console-test: console
-	git diff --exit-code --stat -- console/src/api/schema.ts src/awaken/protocols/console/built
+# Units beside the making of types, the check of types beside the build and the beginning of the browser: whichever
+# fails, fails it all.
+console-test:
+	$(MAKE) --no-print-directory -j 2 console-unit console-checked console-browser
+
+console-unit: console/node_modules/ready
 	cd console && PATH="$(CURDIR)/$(BIN):$$PATH" npm run --silent unit
+
+# The built files are those of the sources, byte for byte; then the console in Chromium against real servers.
+console-browser: console-built
+	git diff --exit-code --stat -- console/src/api/schema.ts src/awaken/protocols/console/built
 	cd console && PATH="$(CURDIR)/$(BIN):$$PATH" npx --no-install playwright test
 
 # How fast its pages are: the first one, a run of 10,000 events, a fast chat.

@@ -22,5 +22,6 @@ export default defineConfig(({ command }) => ({
     chunkSizeWarningLimit: 700,
   },
   server: { proxy: Object.fromEntries(["/v1", "/health", "/openapi.json", "/metrics"].map((path) => [path, server])) },
-  test: { include: ["src/**/*.test.{ts,tsx}"], environment: "node" },
+  // Pure modules leave nothing behind: a process for each file would be three quarters of the time.
+  test: { include: ["src/**/*.test.{ts,tsx}"], environment: "node", isolate: false, unstubGlobals: true },
 }));

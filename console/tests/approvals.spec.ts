@@ -208,8 +208,11 @@ test("digits are shown and sent as they are; an edit outlives other tickets and 
   expect(page.url()).toBe(address);
   await dialog.getByRole("button", { name: "Approve" }).click();
   expect(await lastText(apps, run)).toBe("It says: paid 12345678901234567890 1.0 'rent'");
+  // The next card comes by itself; it must be there before the page is left, or it would come afterwards.
+  await expect(page).not.toHaveURL(address);
   // Going back from a ticket leads to the list.
   await visit(page, "/approvals");
+  await expect(page.getByText("Choose a ticket on the left.")).toBeVisible();
   await item(other).getByRole("button").click();
   await expect(page).toHaveURL(/ticket=/);
   await page.goBack();

@@ -9,7 +9,7 @@ test("events are filtered in the address, opened with the fields that changed, a
   await putAgent(server, agent, { system_prompt: "Two." });
   await open(page, server, "/audit");
   await expect(page.getByText("The chain is intact")).toBeVisible();
-  await page.getByPlaceholder("Resource, such as agents/support").fill(`agents/${agent}`);
+  await page.getByPlaceholder("Resource: agents/support").fill(`agents/${agent}`);
   await expect(page).toHaveURL(/resource=agents/);
   await expect(page.getByRole("row")).toHaveCount(3);
   await expectAccessible(page);

@@ -130,6 +130,8 @@ test("by keyboard alone: to the chat, a message, consent, stop", async ({ page, 
   await page.keyboard.press("Enter");
   await expect(turns(page, "assistant").last()).toContainText("deleted old-report.txt");
   await ended(page);
+  // The card went with its decision; the focus stays in the conversation, not at the top of the page.
+  await expect(page.getByRole("log")).toBeFocused();
   await open(page, server, "/chat?agent=default");
   await page.keyboard.press("/");
   await page.keyboard.type("RUN_SLOW_TOOL");

@@ -15,7 +15,7 @@ test("without a token the dialog asks for one, and the request is sent again wit
   await page.goto(`${guarded.url}/console/workers`);
   const dialog = page.getByRole("dialog", { name: "This server asks for a token" });
   await expect(dialog).toBeVisible();
-  await expectAccessible(page);
+  await expectAccessible(page, "everything");
   await dialog.getByLabel(/^Token/).fill(tokenOf("reader"));
   await page.keyboard.press("Enter");
   await expect(dialog).toBeHidden();

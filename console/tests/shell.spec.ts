@@ -15,8 +15,7 @@ test("keys lead to pages, and the palette finds an agent, a run and its thread",
   await expect(page.locator("h1")).toHaveText("Runs");
   await page.keyboard.press("Control+k");
   await page.getByPlaceholder("Search…").fill("travel");
-  // What the palette finds first is what is known first: an id may be of a run.
-  await expect(page.getByRole("button", { name: "travel", exact: true }).or(page.getByRole("button", { name: /^travel\b/ })).first()).toBeVisible();
+  await expect(page.getByRole("button", { name: /^travel\b/ }).first()).toBeVisible();
   await page.keyboard.press("Enter");
   await expect(page).toHaveURL(/agents\/travel/);
   await page.getByRole("button", { name: "Search… Ctrl K" }).click();
@@ -24,6 +23,21 @@ test("keys lead to pages, and the palette finds an agent, a run and its thread",
   await expect(page.getByRole("button", { name: threadId, exact: true })).toBeVisible();
   await page.getByRole("button", { name: new RegExp(`^${runId}`) }).click();
   await expect(page).toHaveURL(new RegExp(`runs/${runId}`));
+});
+
+test("a name that is entered before the agents are known waits for them, and is not taken for a run", async ({ page, server }) => {
+  let answer = () => {};
+  const asked = new Promise<void>((resolve) => { answer = resolve; });
+  await page.route(/\/v1\/agents(\?|$)/, async (route) => { await asked; await route.continue(); });
+  await open(page, server, "/settings");
+  await page.keyboard.press("Control+k");
+  await page.getByPlaceholder("Search…").fill("travel");
+  await expect(page.getByRole("dialog").getByText("Loading…")).toBeVisible();
+  await page.keyboard.press("Enter");
+  answer();
+  await expect(page.getByRole("button", { name: "Run travel" })).toBeVisible();
+  await page.keyboard.press("Enter");
+  await expect(page).toHaveURL(/agents\/travel/);
 });
 
 test("a tab that is older than the server's console offers the new version", async ({ page, server }) => {

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         CursorExpired,
         CursorInvalid,
         DedupeConflict,
+        DemoRecord,
         DependenciesFailed,
         DuplicateRegistration,
         HandlerAlreadyRegistered,
@@ -236,6 +237,7 @@ __all__ = [
     "DatasetConflict",
     "DecidedMeanwhile",
     "DedupeConflict",
+    "DemoRecord",
     "DependenciesFailed",
     "DiscoveryError",
     "DraftConflict",
@@ -460,8 +462,8 @@ _NAMES_OF = {
     "awaken.contracts.errors": (
         "AgentPaused AlreadyDecided AlreadyExists AmbiguousId AwakenError BaseRevisionMismatch "
         "CommitUnknown CorruptRecord CursorExpired CursorInvalid DedupeConflict "
-        "DependenciesFailed DuplicateRegistration HandlerAlreadyRegistered IdempotencyConflict "
-        "IllegalTransition InstructionsFailed InvalidContext InvalidInput "
+        "DemoRecord DependenciesFailed DuplicateRegistration HandlerAlreadyRegistered "
+        "IdempotencyConflict IllegalTransition InstructionsFailed InvalidContext InvalidInput "
         "InvalidPluginConfig InvalidRecord InvalidResume "
         "InvalidSpec InvalidTranscript InvalidValue KeyAlreadyRegistered KeyCodecError "
         "LeaseLost LimitExceeded MergeConflict Misuse NotServedHere NothingToResume "

@@ -1,15 +1,20 @@
 """Demo data: real runs of several outcomes that count nowhere and are removed whole."""
 
 import asyncio
+import base64
+import hashlib
+import hmac
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from awaken import Access, Agent, AgentRuntime
 from awaken.contracts.config.audit import AuditQuery
 from awaken.contracts.runs.records import RunKind
 from awaken.contracts.storage.queries import RunQuery
+from awaken.contracts.storage.schedules import ScheduleStatus
 from awaken.models import InferenceRequest
 from awaken.services.demo_data import STORY_IDS
 from awaken.stores import MemoryStore
@@ -82,9 +87,11 @@ def test_demo_data_has_runs_of_every_outcome_and_counts_nowhere(store: str) -> N
             assert (await get(app, "/v1/threads/search?q=refund"))["items"] == []
             waiting = await get(app, "/v1/tickets?total=true&limit=1")
             assert (waiting["items"], waiting["total"]) == ([], 0)
-            (asked,) = (await get(app, "/v1/tickets?demo=true"))["items"]
-            on_thread = await get(app, f"/v1/threads/{asked['thread_id']}/tickets")
-            assert [it["ticket_id"] for it in on_thread["items"]] == [asked["ticket_id"]]
+            asked = (await get(app, "/v1/tickets?demo=true"))["items"]
+            assert len(asked) == 2
+            for it in asked:
+                on_thread = await get(app, f"/v1/threads/{it['thread_id']}/tickets")
+                assert [own["ticket_id"] for own in on_thread["items"]] == [it["ticket_id"]]
             summary = await get(app, "/v1/runs/summary")
             assert not any(value for value in summary.values() if isinstance(value, int))
             await runtime.store.count_usage()
@@ -162,5 +169,146 @@ def test_the_pages_of_memory_have_demo_data_which_is_removed_whole(store: str) -
             assert (await get(app, f"{KNOWLEDGE}/documents"))["items"] == []
             # A tenant's project of the same name is another one.
             assert len((await get(app, owned, "ann"))["items"]) == 1
+
+    asyncio.run(main())
+
+
+SCHEDULE, TRIGGER = "demo-data-orders", "demo-data-parcels"
+HOOK_SECRET = "whsec_" + base64.b64encode(b"a secret that nobody has").decode()
+
+
+def sign(body: bytes, now_ms: int) -> dict[str, str]:
+    """Sign a request as the sender of the demo's trigger would."""
+    sent_at = str(now_ms // 1000)
+    signed = b".".join((b"msg_1", sent_at.encode(), body))
+    key = base64.b64decode(HOOK_SECRET.removeprefix("whsec_"))
+    made = base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()
+    return {
+        "webhook-id": "msg_1",
+        "webhook-timestamp": sent_at,
+        "webhook-signature": f"v1,{made}",
+    }
+
+
+async def say(app: Any, method: str, path: str, body: Any = None, **headers: str) -> Any:
+    return await ask(app, method, path, body=body, headers=bearer("boss") | headers)
+
+
+def test_the_pages_of_schedules_and_triggers_have_demo_data_with_a_history(store: str) -> None:
+    async def main() -> None:
+        runtime = make_runtime(store)
+        async with asyncio.timeout(60), runtime:
+            app = runtime.asgi(tokens())
+            await do(app, "POST")
+            for kind in ("schedules", "triggers"):
+                assert (await get(app, f"/v1/{kind}"))["items"] == [], kind
+                assert (await get(app, f"/v1/{kind}?demo=true", "ann"))["items"] == [], kind
+                listed = (await get(app, f"/v1/{kind}?demo=true"))["items"]
+                assert all(it["is_demo"] for it in listed), kind
+            assert (await runtime.schedules.list()).items == ()
+            assert (await runtime.triggers.list()).items == ()
+            daily = await get(app, f"/v1/schedules/{SCHEDULE}")
+            assert (daily["status"], daily["next_due"], daily["fires_at"]) == ("paused", None, None)
+            assert (daily["fired_count"], daily["skipped_count"]) == (2, 1)
+            firings = (await get(app, f"/v1/schedules/{SCHEDULE}/firings"))["items"]
+            assert [it["outcome"] for it in firings] == ["fired", "skipped", "fired"]
+            assert len({it["due_at"] for it in firings}) == 3
+            runs = {it["run_id"] for it in (await get(app, "/v1/runs?kind=demo"))["items"]}
+            assert {it["run_id"] for it in firings} - {None} <= runs
+            (hook,) = (await get(app, "/v1/triggers?demo=true"))["items"]
+            assert (hook["is_paused"], hook["missing_secrets"]) == (True, [])
+            delivered = (await get(app, f"/v1/triggers/{TRIGGER}/deliveries"))["items"]
+            assert sorted(it["outcome"] for it in delivered) == ["fired", "ignored"]
+            journals = (await get(app, "/v1/runs?kind=demo&is_workflow=true"))["items"]
+            assert sorted(it["status"] for it in journals) == ["done", "waiting"]
+            assert (await get(app, "/v1/runs?is_workflow=true"))["items"] == []
+            # Making it again changes nothing.
+            await do(app, "POST")
+            assert await get(app, f"/v1/schedules/{SCHEDULE}") == daily
+            await do(app, "DELETE")
+            for path in (f"/v1/schedules/{SCHEDULE}", f"/v1/triggers/{TRIGGER}"):
+                assert (await say(app, "GET", path)).status == 404, path
+            for path in (f"/v1/schedules/{SCHEDULE}/firings", f"/v1/triggers/{TRIGGER}/deliveries"):
+                assert (await say(app, "GET", path)).status == 404, path
+
+    asyncio.run(main())
+
+
+def test_nothing_of_the_demo_data_is_started_continued_or_changed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("DEMO_DATA_HOOK", HOOK_SECRET)
+
+    async def main() -> None:
+        clock = FakeClock()
+        store = MemoryStore(clock=clock)
+        runtime = make_runtime(store, clock=clock, has_worker=False)
+        async with asyncio.timeout(60), runtime:
+            app = runtime.asgi(tokens())
+            await do(app, "POST")
+            before = await read_everything(store)
+            daily = await get(app, f"/v1/schedules/{SCHEDULE}")
+            spec = {it: daily[it] for it in ("timing", "target", "description")}
+            hook = await get(app, f"/v1/triggers/{TRIGGER}")
+            hook_spec = {it: hook[it] for it in ("scheme", "secrets", "target", "filter")}
+            schedule, trigger = f"/v1/schedules/{SCHEDULE}", f"/v1/triggers/{TRIGGER}"
+            tickets = (await get(app, "/v1/tickets?demo=true"))["items"]
+            decisions = [
+                (
+                    "POST",
+                    f"/v1/threads/{it['thread_id']}/decision",
+                    {"ticket_id": it["ticket_id"], "action": "resume"},
+                )
+                for it in tickets
+            ]
+            (waiting,) = (await get(app, "/v1/runs?kind=demo&is_workflow=true&status=waiting"))[
+                "items"
+            ]
+            run = f"/v1/runs/{waiting['run_id']}"
+            attempts: list[tuple[str, str, Any]] = [
+                *(("POST", f"{schedule}/{act}", None) for act in ("fire", "resume", "pause")),
+                ("DELETE", schedule, None),
+                ("PUT", schedule, spec),
+                *(("POST", f"{trigger}/{act}", None) for act in ("resume", "pause")),
+                ("DELETE", trigger, None),
+                ("PUT", trigger, hook_spec),
+                *decisions,
+                (
+                    "POST",
+                    f"/v1/runs/{waiting['run_id']}/events/parcel",
+                    {"payload": {"order": "A"}},
+                ),
+                ("POST", f"{run}/reset", {}),
+            ]
+            for method, path, body in attempts:
+                answer = await say(app, method, path, body, **{"if-match": "*"})
+                assert (answer.status, answer.json["code"]) == (409, "demo_record"), (method, path)
+            assert await read_everything(store) == before
+            # Even one that was made active, and a request with the right signature, start nothing.
+            stored = await store.find_schedule(SCHEDULE)
+            assert stored is not None
+            now = clock.now_ms()
+            await store.save_schedule(
+                msgspec.structs.replace(
+                    stored, status=ScheduleStatus.ACTIVE, next_due=now, wake_at=now
+                )
+            )
+            open_hook = await store.find_trigger(TRIGGER)
+            assert open_hook is not None
+            await store.save_trigger(
+                msgspec.structs.replace(
+                    open_hook, spec=msgspec.structs.replace(open_hook.spec, is_paused=False)
+                )
+            )
+            clock.advance(1000)
+            await runtime._scheduling.firer.fire_due()
+            fired = (await store.find_schedule(SCHEDULE)).last
+            assert fired is not None
+            assert (fired.outcome, fired.reason) == ("refused", "rights_lost")
+            body = b'{"type": "parcel.returned", "order": "A-1"}'
+            answer = await ask(app, "POST", trigger, body=body, headers=sign(body, clock.now_ms()))
+            assert (answer.status, answer.json["code"]) == (409, "run_refused")
+            assert (await get(app, "/v1/dispatches"))["items"] == []
+            assert (await get(app, "/v1/runs?total=true"))["total"] == 0
 
     asyncio.run(main())

@@ -8393,6 +8393,7 @@ export interface components {
             fired_count: number;
             fires_at: number | null;
             id: string;
+            is_demo: boolean;
             jitter_ms: number;
             last: components["schemas"]["FiringView"] | null;
             last_run_id: string | null;
@@ -9747,6 +9748,7 @@ export interface components {
             filter: components["schemas"]["EventFilter"];
             fired_count: number;
             id: string;
+            is_demo: boolean;
             is_paused: boolean;
             last: components["schemas"]["HookDeliveryView"] | null;
             missing_secrets: string[];
@@ -15802,6 +15804,7 @@ export interface operations {
             query?: {
                 status?: components["schemas"]["ScheduleStatus"] | null;
                 agent_id?: string | null;
+                demo?: boolean;
                 order?: components["schemas"]["Order"];
                 cursor?: string | null;
                 limit?: number;
@@ -17093,6 +17096,7 @@ export interface operations {
         parameters: {
             query?: {
                 agent_id?: string | null;
+                demo?: boolean;
                 order?: components["schemas"]["Order"];
                 cursor?: string | null;
                 limit?: number;

@@ -4,7 +4,7 @@ import { Spotlight, spotlight, type SpotlightActionData, type SpotlightActionGro
 import { IconActivity, IconMessages, IconRobot, IconSearch } from "@tabler/icons-react";
 import { queryOptions, useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
-import { useState } from "react";
+import { useEffect, useState } from "react";
 
 import { useMay } from "../api/caller";
 import { api, need } from "../api/client";
@@ -34,7 +34,7 @@ export function Palette() {
   const mayVisit = useMayVisit();
   const navigate = useNavigate();
   const [query, setQuery] = useState("");
-  const { data: agents = [] } = useQuery({ ...agentsQuery, enabled: may("read") });
+  const { data: agents = [], isLoading } = useQuery({ ...agentsQuery, enabled: may("read") });
   const pages: SpotlightActionData[] = PAGES.filter(mayVisit).map(({ name, path, icon: Icon }) => ({
     id: `page-${name}`,
     label: shell.pages[name],
@@ -66,7 +66,8 @@ export function Palette() {
     leftSection: <IconMessages size={16} stroke={1.7} />,
     onClick: () => void navigate({ to: "/threads/$threadId", params: { threadId } }),
   }));
-  const ids: SpotlightActionData[] = typed === "" ? [] : [
+  // Until the agents are known, a name may be one of theirs: Enter must not take it for the id of a run.
+  const ids: SpotlightActionData[] = typed === "" || isLoading ? [] : [
     { id: "run", label: `Run ${typed}`, keywords: typed, onClick: () => void navigate({ to: "/runs/$runId", params: { runId: typed } }) },
     { id: "thread", label: `Thread ${typed}`, keywords: typed, onClick: () => void navigate({ to: "/threads/$threadId", params: { threadId: typed } }) },
   ];
@@ -77,6 +78,11 @@ export function Palette() {
     { group: "Runs", actions: runs },
     { group: "Open by id", actions: ids },
   ].filter((it) => it.actions.length > 0);
+  useEffect(() => {
+    // The list marks its first entry when something is typed, not when entries come later: Enter would do nothing.
+    const list = isLoading ? null : document.querySelector(".mantine-Spotlight-actionsList");
+    if (list !== null && list.querySelector("[data-selected]") === null) list.querySelector("[data-action]")?.setAttribute("data-selected", "true");
+  }, [isLoading]);
   return (
     <Spotlight
       actions={actions}
@@ -86,7 +92,7 @@ export function Palette() {
       limit={12}
       scrollable
       maxHeight={420}
-      nothingFound="Nothing is called so"
+      nothingFound={isLoading ? shell.loading : "Nothing is called so"}
       searchProps={{ leftSection: <IconSearch size={16} />, placeholder: shell.search, "aria-label": shell.search }}
     />
   );

@@ -1,6 +1,7 @@
 /** Texts of the inbox of approvals. */
 export const approvals = {
   description: "Calls and questions that wait for a person. Nothing runs before it is decided.",
+  seeOpen: "See what waits",
   views: { open: "Open", decided: "Decided", remembered: "Remembered answers" },
   viewLabel: "What to show",
   group: "Group by",

@@ -1,7 +1,7 @@
 /** Texts of the audit. */
 export const audit = {
   description: "Who changed what, and when. Each event holds a hash over itself and the one before.",
-  resource: "Resource, such as agents/support",
+  resource: "Resource: agents/support",
   action: "Action",
   actor: "Actor",
   period: "Period",

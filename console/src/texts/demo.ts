@@ -1,9 +1,15 @@
 /** Texts about demo data. */
 export const demo = {
   title: "Demo data",
-  help: "Threads and runs of several outcomes, so that no page is empty. They count for no cost, usage or budget, and are removed whole.",
+  help: "Threads, runs, workflows, schedules and memory, so that no page is empty. They count for no cost, usage or budget, start nothing, and are removed whole.",
   make: "Add demo data",
   remove: "Remove demo data",
-  made: "Demo data was added. The list of runs shows it with the kind “demo”.",
+  show: "Show demo data",
+  tag: "demo",
+  only: "Demo data starts nothing and cannot be changed.",
+  filter: "Demo data",
+  withDemo: "With demo data",
+  onlyDemo: "Demo data only",
+  made: "Demo data was added. Lists show it when they are asked for it.",
   removed: "The demo data was removed.",
 } as const;

@@ -28,7 +28,7 @@ export const home = {
   failed: "failed",
   all: "started",
   spend: "Spend today",
-  spendRuns: (count: string) => `${count} runs`,
+  spendRuns: (count: string) => `${count} ${count === "1" ? "run" : "runs"}`,
   budgets: (count: number) => `${count} ${count === 1 ? "budget" : "budgets"}`,
   noBudgets: "no budget set",
   budgetUsed: (used: string, limit: string) => `${used} of ${limit}`,

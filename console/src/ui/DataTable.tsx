@@ -20,6 +20,8 @@ export type DataColumn<Row> = {
   sortValue?: (row: Row) => string | number | null;
   width?: number;
   isRight?: boolean;
+  /** Its text takes the width that the other columns leave, and is cut there: they stay in sight. */
+  isFlexible?: boolean;
   isHiddenAtFirst?: boolean;
 };
 
@@ -116,7 +118,7 @@ export function DataTable<Row extends object>(props: Props<Row>) {
 
   return (
     <Box>
-      <Group gap="xs" mb="xs" mih={30}>
+      <Group gap="xs" mb="xs" mih={rows.length === 0 ? undefined : 30}>
         {selected.length > 0 && selectionActions !== undefined ? (
           <>
             <Text size="sm" fw={500} role="status">{ui.selected(selected.length)}</Text>
@@ -124,17 +126,19 @@ export function DataTable<Row extends object>(props: Props<Row>) {
             <Button variant="subtle" onClick={() => setRowSelection({})}>{ui.unselect}</Button>
           </>
         ) : props.toolbar}
-        <Group gap="xs" ml="auto">
-          <Text size="xs" c="dimmed">{ui.rows(rows.length, hasMore)}</Text>
-          <Menu closeOnItemClick={false} position="bottom-end">
-            <Menu.Target><Button variant="subtle" leftSection={<IconColumns3 size={14} />}>{ui.columns}</Button></Menu.Target>
-            <Menu.Dropdown>
-              {columns.map((it) => (
-                <Menu.CheckboxItem key={it.id} checked={columnVisibility[it.id] === true} onChange={() => toggleColumn(it.id)}>{it.header}</Menu.CheckboxItem>
-              ))}
-            </Menu.Dropdown>
-          </Menu>
-        </Group>
+        {rows.length === 0 ? null : (
+          <Group gap="xs" ml="auto">
+            <Text size="xs" c="dimmed">{ui.rows(rows.length, hasMore)}</Text>
+            <Menu closeOnItemClick={false} position="bottom-end">
+              <Menu.Target><Button variant="subtle" leftSection={<IconColumns3 size={14} />}>{ui.columns}</Button></Menu.Target>
+              <Menu.Dropdown>
+                {columns.map((it) => (
+                  <Menu.CheckboxItem key={it.id} checked={columnVisibility[it.id] === true} onChange={() => toggleColumn(it.id)}>{it.header}</Menu.CheckboxItem>
+                ))}
+              </Menu.Dropdown>
+            </Menu>
+          </Group>
+        )}
       </Group>
       {rows.length === 0 ? props.empty : (
         <div ref={scroller} className={classes.scroller} style={{ maxHeight: props.height ?? "calc(100vh - 190px)" }} tabIndex={0} role="region" aria-label={props.label}>
@@ -150,7 +154,7 @@ export function DataTable<Row extends object>(props: Props<Row>) {
                   const column = table.getColumn(it.id);
                   const sorted = column?.getIsSorted() ?? false;
                   return (
-                    <Table.Th key={it.id} w={it.width} ta={it.isRight ? "right" : undefined} aria-sort={sorted === false ? undefined : sorted === "asc" ? "ascending" : "descending"}>
+                    <Table.Th key={it.id} w={it.width} className={it.isFlexible ? classes.flexible : undefined} ta={it.isRight ? "right" : undefined} aria-sort={sorted === false ? undefined : sorted === "asc" ? "ascending" : "descending"}>
                       {it.sortValue === undefined ? it.header : (
                         <UnstyledButton className={classes.sort} aria-label={ui.sortBy(it.header)} onClick={() => column?.toggleSorting()}>
                           {it.header}
@@ -185,7 +189,7 @@ export function DataTable<Row extends object>(props: Props<Row>) {
                         <Checkbox aria-label={`${ui.selectRow} ${row.id}`} checked={rowSelection[row.id] === true} onChange={() => row.toggleSelected()} />
                       </Table.Td>
                     )}
-                    {shownColumns.map((it) => <Table.Td key={it.id} ta={it.isRight ? "right" : undefined}>{it.cell(row.original)}</Table.Td>)}
+                    {shownColumns.map((it) => <Table.Td key={it.id} className={it.isFlexible ? classes.flexible : undefined} ta={it.isRight ? "right" : undefined}>{it.cell(row.original)}</Table.Td>)}
                   </Table.Tr>
                 );
               })}

@@ -1,6 +1,6 @@
 /** Adds demo data to the server, or removes it whole; for callers with the scope `admin`. */
 import { Button } from "@mantine/core";
-import { useMutation, useQuery } from "@tanstack/react-query";
+import { queryOptions, useMutation, useQuery } from "@tanstack/react-query";
 
 import { useMay } from "../api/caller";
 import { api, need } from "../api/client";
@@ -9,10 +9,10 @@ import { demo as texts } from "../texts/demo";
 import { noteDone, noteError } from "./notices";
 import { Panel } from "./Panel";
 
-export function DemoData() {
-  const may = useMay();
-  const { data } = useQuery({ queryKey: ["system", "demo"], queryFn: ({ signal }) => need(api.GET("/v1/system/demo-data", { signal })), enabled: may("admin") });
-  const change = useMutation({
+const demoQuery = queryOptions({ queryKey: ["system", "demo"], queryFn: ({ signal }) => need(api.GET("/v1/system/demo-data", { signal })) });
+
+function useChangeDemo() {
+  return useMutation({
     mutationFn: (isThere: boolean) => need(isThere ? api.DELETE("/v1/system/demo-data") : api.POST("/v1/system/demo-data")),
     onSuccess: (_, wasThere) => {
       noteDone(wasThere ? texts.removed : texts.made);
@@ -20,10 +20,26 @@ export function DemoData() {
     },
     onError: noteError,
   });
+}
+
+export function DemoData() {
+  const may = useMay();
+  const { data } = useQuery({ ...demoQuery, enabled: may("admin") });
+  const change = useChangeDemo();
   if (data === undefined) return null;
   return (
     <Panel title={texts.title} description={texts.help}>
       <Button loading={change.isPending} onClick={() => change.mutate(data.is_there)}>{data.is_there ? texts.remove : texts.make}</Button>
     </Panel>
   );
+}
+
+/** The way to the demo data from a page that has nothing else to show: it is made first if it is not there. */
+export function ShowDemo({ onShow }: { onShow: () => void }) {
+  const may = useMay();
+  const { data } = useQuery({ ...demoQuery, enabled: may("read") });
+  const change = useChangeDemo();
+  if (data === undefined || (!data.is_there && !may("admin"))) return null;
+  const show = () => (data.is_there ? onShow() : change.mutate(false, { onSuccess: onShow }));
+  return <Button variant="default" loading={change.isPending} onClick={show}>{data.is_there ? texts.show : texts.make}</Button>;
 }

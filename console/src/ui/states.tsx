@@ -23,11 +23,11 @@ type EmptyProps = { title: string; children?: ReactNode; action?: ReactNode; com
 /** One sentence about what belongs here, the one action, and the command line that does the same. */
 export function Empty({ title, children, action, command }: EmptyProps) {
   return (
-    <Box py={48} px="md" ta="center" maw={520} mx="auto">
+    <Box py={48} px="md" ta="center" maw={640} mx="auto">
       <Title order={2} mb={4}>{title}</Title>
-      {children === undefined ? null : <Text c="dimmed" size="sm" component="div">{children}</Text>}
+      {children === undefined ? null : <Text c="dimmed" size="sm" component="div" maw={480} mx="auto">{children}</Text>}
       {action === undefined ? null : <Group justify="center" mt="md">{action}</Group>}
-      {command === undefined ? null : <Code block mt="md" bd="1px solid var(--aw-line)" style={{ whiteSpace: "pre-wrap", overflowWrap: "anywhere" }}>{command}</Code>}
+      {command === undefined ? null : <Code block mt="md" mx="auto" w="fit-content" maw="100%" ta="left" bd="1px solid var(--aw-line)" style={{ whiteSpace: "pre-wrap", overflowWrap: "break-word" }}>{command}</Code>}
     </Box>
   );
 }

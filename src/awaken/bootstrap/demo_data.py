@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from awaken.authoring.agents import Agent
 from awaken.authoring.functions import tool
@@ -19,16 +19,18 @@ from awaken.contracts.models.inference import (
     TokenUsage,
     UsageReport,
 )
+from awaken.contracts.storage.schedules import ScheduleStore
 from awaken.contracts.storage.store import Store
 from awaken.contracts.suspension.tickets import SuspendTicket
 from awaken.contracts.tools.context import ToolContext
 from awaken.runtime.engine import RunEngine
 from awaken.runtime.journal.leases import LeaseBook
 from awaken.runtime.limits import Limits
-from awaken.services.demo_data import DemoData, DemoNotes, DemoStory
+from awaken.services.demo_data import DemoContent, DemoData, DemoNotes, DemoStory
 from awaken.stores.memory.profiles import MemoryProfileStore
 
 from .composition import RuntimeParts
+from .demo_unattended import ASSISTANT, RETURN, build_return, make_starters
 from .host_agents import registry_handle
 from .registries import registry_set
 from .run_services import build_services
@@ -56,13 +58,20 @@ _SCRIPTS: Mapping[str, tuple[Turn, ...]] = {
 }
 """What the model answers to a message, turn by turn; to any other it fails."""
 _STORIES = tuple(
-    DemoStory(name=name, title=title, agent_id="demo-assistant", messages=messages)
-    for name, title, messages in (
-        ("order", "Where is my order?", ("Where is my order A-1042?", "Thanks, and its price?")),
-        ("refund", "A refund that needs an approval", ("Refund order A-1042.",)),
-        ("failed", "A question that fails", ("What does the weather do to my order?",)),
-        ("long", "A long check", ("Check all orders of this week.",)),
-        ("children", "A question for two agents", ("Compare the two carriers.",)),
+    DemoStory(name=name, title=title, agent_id=agent_id, messages=messages)
+    for agent_id, name, title, messages in (
+        (
+            ASSISTANT,
+            "order",
+            "Where is my order?",
+            ("Where is my order A-1042?", "Thanks, and its price?"),
+        ),
+        (ASSISTANT, "refund", "A refund that needs an approval", ("Refund order A-1042.",)),
+        (ASSISTANT, "failed", "A question that fails", ("What does the weather do to my order?",)),
+        (ASSISTANT, "long", "A long check", ("Check all orders of this week.",)),
+        (ASSISTANT, "children", "A question for two agents", ("Compare the two carriers.",)),
+        (RETURN, "small-return", "A return that needs no parcel", ("A-0977",)),
+        (RETURN, "return", "A return that waits for its parcel", ("A-1042",)),
     )
 )
 _NOTES = DemoNotes(
@@ -74,7 +83,7 @@ _NOTES = DemoNotes(
     source=FactSource(
         origin=FactOrigin.TOOL,
         thread_id=_STORIES[0].thread_id,
-        agent_id="demo-assistant",
+        agent_id=ASSISTANT,
     ),
     title="Shipping handbook",
     document="""# Shipping handbook
@@ -95,14 +104,18 @@ A refund above 40.00 EUR waits for an approval. It is paid back the way the orde
 )
 
 
+PRICES = {"A-1042": 42.0}
+
+
 @tool(effect="none")
-async def find_order(order: str) -> dict[str, object]:
+async def find_order(order: str) -> dict[str, Any]:
     """Find an order.
 
     Args:
         order: The number of the order.
     """
-    return {"order": order, "status": "sent", "price": 42.0, "currency": "EUR"}
+    price = PRICES.get(order, 12.0)
+    return {"order": order, "status": "sent", "price": price, "currency": "EUR"}
 
 
 @tool
@@ -151,15 +164,18 @@ def build_demo_data(
 ) -> DemoData:
     """Build the maker of demo data for a store; its agents are made when they are first needed."""
     build_engine = partial(_build_engine, store, clock, parts.ids, leases)
-    return DemoData(store, clock, build_engine, _STORIES, _NOTES, parts.memory.find)
+    content = DemoContent(stories=_STORIES, notes=_NOTES, make_starters=make_starters)
+    schedules = cast(ScheduleStore, store) if hasattr(store, "claim_schedules") else None
+    return DemoData(store, clock, build_engine, content, parts.memory.find, schedules)
 
 
 def _build_engine(store: Store, clock: Clock, ids: IdSource, leases: LeaseBook | None) -> RunEngine:
     model, limits = DemoModel(), Limits()
     options: dict[str, Any] = {"model": model, "tools": [find_order, refund]}
     agents = [
-        Agent("demo-assistant", delegates=["demo-researcher"], **options),
+        Agent(ASSISTANT, delegates=["demo-researcher"], **options),
         Agent("demo-researcher", description="Compares carriers.", **options),
+        build_return(find_order),
     ]
     registry = registry_handle(registry_set(agents, (), (), {}, {}), None, limits.resolver_ms)
     services = build_services({}, limits, clock, ids, MemoryProfileStore(), store)

@@ -10,6 +10,7 @@ import msgspec
 from awaken.authoring.json_schemas import JsonSchema
 from awaken.contracts.errors import (
     DedupeConflict,
+    DemoRecord,
     InvalidInput,
     LimitExceeded,
     ThreadClaimed,
@@ -18,7 +19,7 @@ from awaken.contracts.errors import (
 from awaken.contracts.identity import derive_id
 from awaken.contracts.lifecycle import RunStatus, TicketStatus
 from awaken.contracts.messages.message import Transcript
-from awaken.contracts.runs.records import RunRecord, RunRequest, Waiting, WaitingReason
+from awaken.contracts.runs.records import RunKind, RunRecord, RunRequest, Waiting, WaitingReason
 from awaken.contracts.storage.dispatch import InputMode, RunDispatch
 from awaken.contracts.storage.queries import DispatchQuery
 from awaken.contracts.storage.store import Commit, ToolRecord, ToolRecordStatus
@@ -82,9 +83,12 @@ def check_open_workflow(run: RunRecord) -> None:
     Raises:
         NotAWorkflow: An agent's model answers in it.
         RunHasEnded: It takes no more events.
+        DemoRecord: It is demo data.
     """
     if not run.is_workflow:
         raise NotAWorkflow(run_id=run.run_id)
+    if run.purpose is RunKind.DEMO:
+        raise DemoRecord(record_id=run.run_id)
     if run.status is RunStatus.DONE:
         raise RunHasEnded(run_id=run.run_id)
 

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 import msgspec
 
-from awaken.contracts.errors import InvalidInput
+from awaken.contracts.errors import DemoRecord, InvalidInput
 from awaken.contracts.storage.schedules import (
     Creator,
     NotTheCreator,
@@ -69,7 +69,10 @@ class ScheduleCaller(msgspec.Struct, frozen=True, kw_only=True):
 
         Raises:
             NotTheCreator: It is neither the creator nor an operator.
+            DemoRecord: It is demo data.
         """
+        if creator.is_demo:
+            raise DemoRecord(record_id=record_id)
         if not (self._is(creator) or self.is_operator):
             raise _refuse(record_id, creator)
 
@@ -80,8 +83,11 @@ class ScheduleCaller(msgspec.Struct, frozen=True, kw_only=True):
 
         Raises:
             NotTheCreator: The caller may not change it.
+            DemoRecord: It is demo data.
             RightsUnverifiable: No server can look up its rights later.
         """
+        if creator.is_demo:
+            raise DemoRecord(record_id=record_id)
         if self._is(creator):
             return creator
         if not self.is_operator or creator.tenant_id is not None:

@@ -47,6 +47,8 @@ class RunStarter(msgspec.Struct, frozen=True, kw_only=True):
 
     async def find_problem(self, creator: Creator) -> str | None:
         """Say why a creator may start no run; the host's own code always may."""
+        if creator.is_demo:
+            return "it is demo data, which starts nothing"
         if creator.principal_id is None:
             return None
         problem: str | None = "no server of this process knows its callers"

@@ -116,13 +116,19 @@ class Triggers:
         """
         return self._show(await self._load(trigger_id))
 
-    async def list(self, query: TriggerQuery | None = None) -> Page[Trigger]:
-        """List triggers by creation time; of a tenant, its own."""
+    async def list(
+        self, query: TriggerQuery | None = None, *, with_demo: bool = False
+    ) -> Page[Trigger]:
+        """List triggers by creation time; of a tenant, its own.
+
+        Without those of the demo data a page may be short although another one follows.
+        """
         query = query or TriggerQuery()
         if self._caller.tenant_id is not None:
             query = msgspec.structs.replace(query, tenant_id=self._caller.tenant_id)
         page = await self._store.list_triggers(query)
-        return msgspec.structs.replace(page, items=tuple(map(self._show, page.items)))
+        shown = (self._show(it) for it in page.items if with_demo or not it.creator.is_demo)
+        return msgspec.structs.replace(page, items=tuple(shown))
 
     async def update(
         self,

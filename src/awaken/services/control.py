@@ -14,6 +14,7 @@ import msgspec
 
 from awaken.contracts.errors import (
     AmbiguousId,
+    DemoRecord,
     InvalidResume,
     NotServedHere,
     StorageError,
@@ -23,7 +24,8 @@ from awaken.contracts.errors import (
 from awaken.contracts.lifecycle import Cancelled, Failed, RunStatus, Termination, TicketStatus
 from awaken.contracts.messages.message import Message
 from awaken.contracts.resolver_errors import AgentResolverFailed
-from awaken.contracts.runs.records import RunRecord, RunRequest, RunResult, SteerReceipt
+from awaken.contracts.runs.records import RunKind, RunRecord, RunRequest, RunResult, SteerReceipt
+from awaken.contracts.runs.threads import DEMO_PREFIX
 from awaken.contracts.storage.bus import Signal, SignalKind
 from awaken.contracts.storage.dispatch import (
     DeliveryOptions,
@@ -270,6 +272,7 @@ class RunControl:
         Raises:
             UnknownTicket: A ticket does not exist, or belongs to another run than the first.
             AlreadyDecided: A ticket was decided differently or closed.
+            DemoRecord: They are demo data.
         """
         receipts, queued = await self._mailbox.take_decisions(
             await self._screen_decisions(decisions)
@@ -302,6 +305,10 @@ class RunControl:
         first = await self._store.find_ticket(decisions[0][0]) if decisions else None
         if first is None:
             return decisions
+        if first.thread_id.startswith(DEMO_PREFIX):
+            run = await self._store.load_run(first.run_id)
+            if run is not None and run.purpose is RunKind.DEMO:
+                raise DemoRecord(record_id=first.ticket_id)
         request = RunRequest(thread_id=first.thread_id, decisions=tuple(decisions))
         return (await self._engine.screen_request(request)).decisions
 

@@ -1,14 +1,16 @@
 """Demo data: threads with runs of several outcomes, so that no page of a new server is empty.
 
-A project has facts, and a collection a document, so that the pages of memory have something too.
+A project has facts, and a collection a document, so that the pages of memory have something too;
+so have the pages of workflows, schedules and triggers, see `demo_schedules`.
 
 The runs are real ones of scripted agents, executed by an engine that knows no other agent, model,
 tool or budget. Their kind is `demo`: they count in no usage and are in no list that asks for none.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -23,19 +25,25 @@ from awaken.contracts.memory.records import (
 )
 from awaken.contracts.messages.message import user
 from awaken.contracts.runs.records import RunKind, RunRequest
-from awaken.contracts.runs.threads import Thread, ThreadMetadata
+from awaken.contracts.runs.threads import DEMO_PREFIX, Thread, ThreadMetadata
 from awaken.contracts.storage.queries import Page, ThreadQuery, TicketQuery
+from awaken.contracts.storage.schedules import ScheduleStore
 from awaken.contracts.storage.store import DeleteStrategy, Store
 from awaken.contracts.suspension.tickets import Ticket
+from awaken.contracts.workflows.waits import asks_person
 from awaken.runtime.engine import RunEngine
 
-PREFIX = "demo-data-"
-"""How the ids of the threads begin."""
-STORY_IDS = tuple(PREFIX + it for it in ("order", "refund", "failed", "long", "children"))
+if TYPE_CHECKING:
+    from .demo_schedules import DemoStarters
+
+STORY_IDS = tuple(
+    DEMO_PREFIX + it
+    for it in ("order", "refund", "failed", "long", "children", "small-return", "return")
+)
 """The threads of the demo data."""
-PROJECT = project_memory(None, PREFIX + "orders")
-COLLECTION = knowledge_collection(None, PREFIX + "handbook")
-DOCUMENT_ID = PREFIX + "shipping"
+PROJECT = project_memory(None, DEMO_PREFIX + "orders")
+COLLECTION = knowledge_collection(None, DEMO_PREFIX + "handbook")
+DOCUMENT_ID = DEMO_PREFIX + "shipping"
 FILL_S = 60
 OUTBOX_MAX = 1000
 
@@ -51,7 +59,7 @@ class DemoStory(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def thread_id(self) -> str:
         """The id of the thread."""
-        return PREFIX + self.name
+        return DEMO_PREFIX + self.name
 
 
 class DemoNotes(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,6 +69,15 @@ class DemoNotes(msgspec.Struct, frozen=True, kw_only=True):
     source: FactSource
     document: str
     title: str
+
+
+class DemoContent(msgspec.Struct, frozen=True, kw_only=True):
+    """All that the demo data has."""
+
+    stories: tuple[DemoStory, ...]
+    notes: DemoNotes
+    make_starters: Callable[[int], "DemoStarters"]
+    """Makes schedules and triggers whose history ends before a time, in milliseconds."""
 
 
 class DemoStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,21 +95,22 @@ class DemoData:
         store: Store,
         clock: Clock,
         build_engine: Callable[[], RunEngine],
-        stories: Sequence[DemoStory],
-        notes: DemoNotes,
+        content: DemoContent,
         find_memory: Callable[[], MemoryAccess],
+        schedules: ScheduleStore | None,
     ) -> None:
         self._store = store
         self._clock = clock
         self._build_engine = build_engine
-        self._stories = stories
-        self._notes = notes
+        self._content = content
         self._find_memory = find_memory
+        self._schedules = schedules
+        """None: the store keeps none."""
         self._one_at_a_time = asyncio.Lock()
 
     async def read_status(self) -> DemoStatus:
         """Tell whether there is demo data."""
-        ids = [it.thread_id for it in self._stories]
+        ids = [it.thread_id for it in self._content.stories]
         found = tuple([id_ for id_ in ids if await self._is_demo(id_)])
         return DemoStatus(is_there=bool(found), thread_ids=found)
 
@@ -105,21 +123,23 @@ class DemoData:
         async with asyncio.timeout(FILL_S), self._one_at_a_time:
             engine = self._build_engine()
             try:
-                for story in self._stories:
+                for story in self._content.stories:
                     await self._play(engine, story)
             finally:
                 await engine.close()
                 await self._drop_reports()
             with suppress(MemoryUnavailable):
                 await self._write_notes(self._find_memory())
+            await self._write_starters()
         return await self.read_status()
 
     async def remove(self) -> DemoStatus:
-        """Remove the threads of the demo data with their runs and child threads, and its notes.
+        """Remove the threads of the demo data with their runs and child threads, and all else.
 
         The threads go last: they are what says that there is demo data to remove.
         """
         async with asyncio.timeout(FILL_S), self._one_at_a_time:
+            await self._remove_starters()
             with suppress(MemoryUnavailable):
                 await self._remove_notes(self._find_memory())
             for thread_id in (await self.read_status()).thread_ids:
@@ -146,7 +166,7 @@ class DemoData:
 
     async def _write_notes(self, memory: MemoryAccess) -> None:
         """Write facts and a document; what is there already stays as it is."""
-        notes = self._notes
+        notes = self._content.notes
         await memory.facts.remember(PROJECT, notes.facts, notes.source)
         draft = DocumentDraft(
             data=notes.document,
@@ -165,11 +185,29 @@ class DemoData:
         with suppress(UnknownDocument):
             await memory.knowledge.delete(COLLECTION, DOCUMENT_ID)
 
+    async def _write_starters(self) -> None:
+        # Only who asks for demo data loads it.
+        from .demo_schedules import write_starters  # noqa: PLC0415
+
+        if self._schedules is None:
+            return
+        threads = [await self._store.load_thread(it) for it in STORY_IDS]
+        run_ids = {it.id: it.latest_run_id for it in threads if it and it.latest_run_id}
+        starters = self._content.make_starters(self._clock.now_ms())
+        await write_starters(self._schedules, starters, run_ids)
+
+    async def _remove_starters(self) -> None:
+        from .demo_schedules import remove_starters  # noqa: PLC0415
+
+        if self._schedules is not None:
+            starters = self._content.make_starters(self._clock.now_ms())
+            await remove_starters(self._schedules, starters)
+
     async def _drop_reports(self) -> None:
         """Remove the reports of children to their parents, which have had the answers already."""
         for entry in await self._store.list_outbox(limit=OUTBOX_MAX):
             payload = entry.payload if isinstance(entry.payload, dict) else {}
-            if str(payload.get("parent_thread_id")).startswith(PREFIX):
+            if str(payload.get("parent_thread_id")).startswith(DEMO_PREFIX):
                 await self._store.delete_outbox((entry.entry_id,))
 
     async def _is_demo(self, thread_id: str) -> bool:
@@ -220,8 +258,9 @@ async def count_demo_tickets(store: Store, query: TicketQuery) -> int:
     """Count the tickets of the demo data that a query about all threads would list."""
     total = 0
     for thread_id in await _find_demo(store, query.tenant_id, STORY_IDS):
-        own = TicketQuery(thread_id=thread_id, status=query.status, limit=1, with_total=True)
-        total += (await store.list_ticket_page(own)).total or 0
+        own = TicketQuery(thread_id=thread_id, status=query.status)
+        found = (await store.list_ticket_page(own)).items
+        total += sum(asks_person(it) for it in found)
     return total
 
 
@@ -234,7 +273,7 @@ async def _find_demo(store: Store, tenant_id: str | None, names: Iterable[str]) 
     """Return the threads among these that are of the demo data, which belongs to no tenant."""
     found = set()
     if tenant_id is None:
-        for name in dict.fromkeys(it for it in names if it.startswith(PREFIX)):
+        for name in dict.fromkeys(it for it in names if it.startswith(DEMO_PREFIX)):
             thread = await store.load_thread(name)
             if thread is not None and await _has_demo_run(store, thread):
                 found.add(name)

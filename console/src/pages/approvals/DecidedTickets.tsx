@@ -1,5 +1,5 @@
 /** Tickets that were decided or closed, with who decided. */
-import { Text } from "@mantine/core";
+import { Button, Text } from "@mantine/core";
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { useState } from "react";
 
@@ -54,7 +54,7 @@ export function DecidedTickets() {
         hasMore={list.hasNextPage}
         isLoadingMore={list.isFetchingNextPage}
         onMore={() => void list.fetchNextPage()}
-        empty={<Empty title={texts.decidedEmpty}>{texts.decidedEmptyHelp}</Empty>}
+        empty={<Empty title={texts.decidedEmpty} action={<Button renderRoot={(props) => <Link to="/approvals" {...props} />}>{texts.seeOpen}</Button>}>{texts.decidedEmptyHelp}</Empty>}
       />
       <JsonDrawer title={shown?.tool_name} value={shown} onClose={() => setShown(undefined)} />
     </>

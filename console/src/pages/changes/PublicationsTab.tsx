@@ -149,11 +149,11 @@ export function PublicationsTab({ head }: { head: Head }) {
           const [a, b] = chosen.map((it) => it.publication).sort((first, second) => first - second);
           return <Button disabled={chosen.length !== 2} title={texts.compareTwo} onClick={() => change({ from: String(a), to: String(b) })}>{texts.compare}</Button>;
         }}
-        toolbar={<Text size="xs" c="dimmed">{texts.compareTwo}</Text>}
+        toolbar={list.rows.length < 2 ? null : <Text size="xs" c="dimmed">{texts.compareTwo}</Text>}
         hasMore={list.hasNextPage}
         isLoadingMore={list.isFetchingNextPage}
         onMore={() => void list.fetchNextPage()}
-        empty={<Empty title={texts.emptyPublications} command={texts.publicationsCommand}>{texts.emptyPublicationsHelp}</Empty>}
+        empty={<Empty title={texts.emptyPublications} action={<Button variant="filled" renderRoot={(props) => <Link to="/agents" {...props} />}>{texts.openAgents}</Button>} command={texts.publicationsCommand}>{texts.emptyPublicationsHelp}</Empty>}
       />
       <Drawer opened={range !== null} onClose={() => change({ from: undefined, to: undefined })} title={range === null ? "" : texts.comparing(...range)} size="xl" closeButtonProps={{ "aria-label": ui.close }}>
         {range === null ? null : <RangeDiff from={range[0]} to={range[1]} />}

@@ -3,8 +3,8 @@ import { expect, test, vi } from "vitest";
 import { writeExact } from "../../api/exactJson";
 import { readContext, takeContext } from "./runContext";
 
-// Without a browser there is no server to wait for.
-vi.mock("../../ui/loadPart", () => ({ loadPart: <T>(load: () => Promise<T>) => load() }));
+// The address of the server is read from the page, and there is none here.
+vi.mock("../../api/address", () => ({ root: "" }));
 
 const SCHEMA = { type: "object", properties: { name: { type: "string" }, level: { type: "integer" } }, required: ["name"] };
 

@@ -12,6 +12,7 @@ import { ui } from "../../texts/ui";
 import { useChangeSearch } from "../../ui/address";
 import { useConfirm } from "../../ui/confirm";
 import { DataTable, type DataColumn } from "../../ui/DataTable";
+import { ShowDemo } from "../../ui/DemoData";
 import { Filters } from "../../ui/Filters";
 import { formatCount } from "../../ui/format";
 import { GatedButton } from "../../ui/GatedButton";
@@ -116,7 +117,7 @@ export function Documents() {
   const options = [...data.map((it) => ({ value: it.name, label: texts.items(it.name, it.items) })), ...(collection === undefined || names.includes(collection) ? [] : [{ value: collection, label: collection }])];
   return (
     <>
-      {collection === undefined ? <Empty title={texts.noDocuments} action={add} command={texts.documentsCommand}>{texts.noDocumentsHelp}</Empty> : (
+      {collection === undefined ? <Empty title={texts.noDocuments} action={<>{add}<ShowDemo onShow={() => change({ collection: "demo-data-handbook" })} /></>} command={texts.documentsCommand}>{texts.noDocumentsHelp}</Empty> : (
         <>
           <Group gap="xs" mb="sm">
             <Select aria-label={texts.collection} data={options} value={collection} allowDeselect={false} onChange={(next) => change({ collection: next ?? undefined, find: undefined })} w={220} />

@@ -16,6 +16,7 @@ import { ui } from "../../texts/ui";
 import { useChangeSearch } from "../../ui/address";
 import { useConfirm } from "../../ui/confirm";
 import { DataTable, type DataColumn } from "../../ui/DataTable";
+import { ShowDemo } from "../../ui/DemoData";
 import { Filters } from "../../ui/Filters";
 import { GatedButton } from "../../ui/GatedButton";
 import { noteError } from "../../ui/notices";
@@ -138,7 +139,7 @@ export function Facts() {
   return (
     <>
       <Group gap="xs" mb="xs"><Whose owner={owner} /></Group>
-      <Engine />
+      {isEmpty ? null : <Engine />}
       {!isNamed ? <Empty title={texts.needsName} /> : list.isError ? <Failure error={list.error} onRetry={() => void list.refetch()} /> : list.isPending ? <Loading /> : (
         <DataTable
           label={texts.views.facts}
@@ -159,7 +160,7 @@ export function Facts() {
               <GatedButton scope={scope} onClick={forgetAll}>{texts.forgetAll}</GatedButton>
             </>
           )}
-          empty={q === undefined ? <Empty title={texts.empty} action={add} command={texts.command}>{texts.emptyHelp}</Empty> : <Empty title={texts.emptyFound} action={<Anchor component="button" onClick={() => change({ q: undefined })}>{ui.clear}</Anchor>} />}
+          empty={q === undefined ? <Empty title={texts.empty} action={<>{add}<ShowDemo onShow={() => change({ whose: "project", name: "demo-data-orders" })} /></>} command={texts.command}>{texts.emptyHelp}</Empty> : <Empty title={texts.emptyFound} action={<Anchor component="button" onClick={() => change({ q: undefined })}>{ui.clear}</Anchor>} />}
           height="calc(100vh - 290px)"
         />
       )}

@@ -24,7 +24,7 @@ import { isOpen, spellStatus, type Delivery } from "./depth";
 export type DeliveryView = "waiting" | "claimed" | "dead" | "all";
 const STATUSES = { waiting: "queued", claimed: "claimed", dead: "dead_letter", all: undefined } as const;
 const HIDDEN: Record<DeliveryView, readonly string[]> = {
-  waiting: ["worker", "lease", "epoch", "updated"], claimed: ["due", "error", "updated"], dead: ["worker", "lease", "epoch", "due", "mode", "status"], all: ["lease", "epoch", "due", "mode"],
+  waiting: ["status", "worker", "lease", "epoch", "updated"], claimed: ["status", "due", "error", "updated"], dead: ["worker", "lease", "epoch", "due", "mode", "status"], all: ["worker", "lease", "epoch", "due", "mode"],
 };
 const route = getRouteApi("/queue");
 
@@ -49,7 +49,7 @@ function makeColumns(view: DeliveryView): DataColumn<Delivery>[] {
     { id: "worker", header: texts.columns.worker, cell: (it) => (it.claimed_by === null || it.claimed_by === undefined ? ui.none : <CopyableId id={it.claimed_by} />), sortValue: (it) => it.claimed_by ?? null },
     { id: "lease", header: texts.columns.lease, cell: (it) => <Lease until={it.lease_until} />, sortValue: (it) => it.lease_until ?? null },
     { id: "epoch", header: texts.columns.epoch, cell: (it) => it.dispatch_epoch, sortValue: (it) => it.dispatch_epoch, isRight: true },
-    { id: "error", header: texts.columns.error, cell: (it) => <Text span size="sm" title={it.last_error ?? undefined}><ShownText text={it.last_error ?? it.cancel_cause ?? ui.none} /></Text> },
+    { id: "error", header: texts.columns.error, cell: (it) => <Text span size="sm" title={it.last_error ?? undefined}><ShownText text={it.last_error ?? it.cancel_cause ?? ui.none} /></Text>, isFlexible: true },
     { id: "updated", header: texts.columns.updated, cell: (it) => <Age at={it.updated_at} />, sortValue: (it) => it.updated_at },
     { id: "dedupe", header: texts.columns.dedupe, cell: (it) => it.dedupe_key ?? ui.none, isHiddenAtFirst: true },
     { id: "tenant", header: texts.columns.tenant, cell: (it) => it.tenant_id ?? ui.none, isHiddenAtFirst: true },

@@ -38,7 +38,7 @@ export function OutboxTable() {
     { id: "thread", header: texts.columns.thread, cell: (it) => (it.thread_id === null || it.thread_id === undefined ? ui.none : <Link to="/threads/$threadId" params={{ threadId: it.thread_id }}><ShortId id={it.thread_id} /></Link>) },
     { id: "attempts", header: texts.columns.attempts, cell: (it) => it.attempts, sortValue: (it) => it.attempts, isRight: true },
     { id: "due", header: texts.columns.updated, cell: (it) => <Age at={it.due_at} />, sortValue: (it) => it.due_at },
-    { id: "error", header: texts.columns.error, cell: (it) => <Text span size="sm" title={it.error ?? undefined}><ShownText text={it.error ?? ui.none} /></Text> },
+    { id: "error", header: texts.columns.error, cell: (it) => <Text span size="sm" title={it.error ?? undefined}><ShownText text={it.error ?? ui.none} /></Text>, isFlexible: true },
     { id: "actions", header: texts.columns.actions, cell: (it) => <RetryButton ids={[it.id]} /> },
   ], []);
   if (list.isError) return <Failure error={list.error} onRetry={() => void list.refetch()} />;

@@ -15,6 +15,7 @@ import { ui } from "../../texts/ui";
 import { useChangeSearch } from "../../ui/address";
 import { useConfirm } from "../../ui/confirm";
 import { DataTable, type DataColumn } from "../../ui/DataTable";
+import { ShowDemo } from "../../ui/DemoData";
 import { formatCost, formatCount, formatTokens } from "../../ui/format";
 import { Page } from "../../ui/Page";
 import { Age, CopyableId, JsonDrawer, ShortId, Status, Took } from "../../ui/parts";
@@ -58,7 +59,7 @@ function buildColumns(showJson: (run: Run) => void): readonly DataColumn<Run>[] 
     { id: "steps", header: named.steps, cell: (it) => formatCount(it.steps), sortValue: (it) => it.steps, isRight: true },
     { id: "tokens", header: named.tokens, cell: (it) => formatTokens(countTokens(it)), sortValue: countTokens, isRight: true },
     { id: "cost", header: named.cost, cell: (it) => (it.usage.cost_nanos == null ? ui.none : formatCost(it.usage.cost_nanos)), sortValue: (it) => it.usage.cost_nanos ?? null, isRight: true },
-    { id: "end", header: named.end, cell: (it) => <Text span c="dimmed" size="sm" title={describeRun(it)}>{describeRun(it)}</Text> },
+    { id: "end", header: named.end, cell: (it) => <Text span c="dimmed" size="sm" title={describeRun(it)}>{describeRun(it)}</Text>, isFlexible: true },
     { id: "thread", header: named.thread, cell: (it) => <CopyableId id={it.thread_id} />, isHiddenAtFirst: true },
     { id: "json", header: named.json, cell: (it) => <ActionIcon size={24} aria-label={`${ui.asJson} ${it.run_id}`} onClick={() => showJson(it)}><IconBraces size={14} /></ActionIcon>, width: 50 },
   ];
@@ -101,7 +102,7 @@ export function RunsPage() {
           onMore={() => void list.fetchNextPage()}
           toolbar={<RunFilters search={filters} agents={agents.map((it) => it.id)} onSearch={change} />}
           empty={isFiltered ? <Empty title={texts.emptyFiltered} /> : (
-            <Empty title={texts.empty} action={<Button variant="filled" renderRoot={(props) => <Link to="/chat/{-$threadId}" {...props} />}>{texts.startChat}</Button>} command={texts.command}>{texts.emptyHelp}</Empty>
+            <Empty title={texts.empty} action={<><Button variant="filled" renderRoot={(props) => <Link to="/chat/{-$threadId}" {...props} />}>{texts.startChat}</Button><ShowDemo onShow={() => change({ kind: "demo" })} /></>} command={texts.command}>{texts.emptyHelp}</Empty>
           )}
           height="calc(100vh - 250px)"
         />

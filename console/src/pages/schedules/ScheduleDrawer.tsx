@@ -6,6 +6,7 @@ import { Link } from "@tanstack/react-router";
 import { api, need } from "../../api/client";
 import { isGone } from "../../api/errors";
 import { usePagedList } from "../../api/paging";
+import { demo } from "../../texts/demo";
 import { schedules as texts } from "../../texts/schedules";
 import { ui } from "../../texts/ui";
 import { formatCount, formatDuration, formatTime } from "../../ui/format";
@@ -78,6 +79,7 @@ function History({ id }: { id: string }) {
 
 export function ScheduleActions({ schedule, onRemoved, onEdit }: { schedule: Schedule; onRemoved?: () => void; onEdit?: () => void }) {
   const { pause, resume, fire, remove } = useScheduleActions();
+  if (schedule.is_demo) return onEdit === undefined ? null : <Text size="sm" c="dimmed">{demo.only}</Text>;
   return (
     <Group gap={4} wrap={onEdit === undefined ? "nowrap" : "wrap"}>
       {onEdit === undefined ? null : <GatedButton scope="invoke" onClick={onEdit}>{texts.edit}</GatedButton>}
@@ -107,14 +109,14 @@ function Details({ schedule, onClose, onEdit }: { schedule: Schedule; onClose: (
         [facts.status, <Status key="s" value={schedule.status} />],
         [facts.when, describeTiming(schedule.timing, timeZone)],
         [facts.next, <Until key="n" at={schedule.next_due} />],
-        [facts.agent, <Link key="a" to="/agents/$agentId" params={{ agentId: schedule.target.agent_id }}>{schedule.target.agent_id}</Link>],
+        [facts.agent, schedule.is_demo ? schedule.target.agent_id : <Link key="a" to="/agents/$agentId" params={{ agentId: schedule.target.agent_id }}>{schedule.target.agent_id}</Link>],
         [facts.count, texts.atMost(schedule.fired_count, schedule.max_count)],
         [facts.skipped, formatCount(schedule.skipped_count)],
         [facts.overlap, schedule.overlap],
         [facts.catchUp, String(schedule.catch_up)],
         ...(schedule.jitter_ms === 0 ? [] : [[facts.jitter, formatDuration(schedule.jitter_ms)] as const]),
         ...(schedule.end_at === null ? [] : [[facts.until, formatTime(schedule.end_at, timeZone)] as const]),
-        [facts.by, schedule.created_by ?? texts.ofServer],
+        [facts.by, schedule.is_demo ? demo.title : schedule.created_by ?? texts.ofServer],
         ...(schedule.target.thread_id == null ? [] : [[facts.thread, <CopyableId key="t" id={schedule.target.thread_id} />] as const]),
       ]} />
       <ScheduleActions schedule={schedule} onRemoved={onClose} onEdit={onEdit} />

@@ -9,10 +9,12 @@ import { api, need, type Schemas } from "../../api/client";
 import { describeError } from "../../api/errors";
 import { usePagedList } from "../../api/paging";
 import { agentsQuery } from "../../api/queries";
+import { demo } from "../../texts/demo";
 import { schedules as texts } from "../../texts/schedules";
 import { ui } from "../../texts/ui";
 import { useChangeSearch } from "../../ui/address";
 import { DataTable, type DataColumn } from "../../ui/DataTable";
+import { ShowDemo } from "../../ui/DemoData";
 import { Filters } from "../../ui/Filters";
 import { formatCount } from "../../ui/format";
 import { GatedButton } from "../../ui/GatedButton";
@@ -30,11 +32,12 @@ import { describeTiming, NEW_SCHEDULE, SCHEDULE_EXTRAS, takeSpec, type Schedule 
 const route = getRouteApi("/schedules");
 const TYPING_MS = 400;
 const PREVIEWED = 6;
+export const WITH_DEMO = { name: "demo", label: demo.filter, options: [{ value: "true", label: demo.withDemo }], width: 150 };
 
 function buildColumns(timeZone: string | undefined): readonly DataColumn<Schedule>[] {
   const named = texts.columns;
   return [
-    { id: "id", header: named.id, cell: (it) => <Named id={it.id} description={it.description} />, sortValue: (it) => it.id },
+    { id: "id", header: named.id, cell: (it) => <Named {...it} />, sortValue: (it) => it.id },
     { id: "actions", header: named.actions, cell: (it) => <ScheduleActions schedule={it} /> },
     { id: "status", header: named.status, cell: (it) => <Status value={it.status} />, sortValue: (it) => it.status },
     { id: "timing", header: named.timing, cell: (it) => describeTiming(it.timing, timeZone) },
@@ -67,20 +70,20 @@ function Preview({ spec }: { spec: JsonObject }) {
 }
 
 export function ScheduleList() {
-  const { agent, status, open, edit, sort, columns } = route.useSearch();
+  const { agent, status, demo: withDemo, open, edit, sort, columns } = route.useSearch();
   const change = useChangeSearch();
   const { timeZone } = useSettings();
   const { data: agents = [] } = useQuery(agentsQuery);
-  const list = usePagedList<Schedule>(["schedule", "list", agent, status], (cursor, signal) => {
-    const query = { agent_id: agent, status: status as Schedule["status"] | undefined, cursor, limit: 100 };
+  const list = usePagedList<Schedule>(["schedule", "list", agent, status, withDemo], (cursor, signal) => {
+    const query = { agent_id: agent, status: status as Schedule["status"] | undefined, demo: withDemo === "true" ? true : undefined, cursor, limit: 100 };
     return need(api.GET("/v1/schedules", { signal, params: { query } }));
   });
   const shownColumns = useMemo(() => buildColumns(timeZone), [timeZone]);
   const isNew = edit === NEW;
   const edited = useQuery({ ...scheduleQuery(edit ?? ""), enabled: edit !== undefined && !isNew });
   const create = <GatedButton scope="invoke" variant="filled" onClick={() => change({ edit: NEW })}>{texts.new}</GatedButton>;
-  const isFiltered = agent !== undefined || status !== undefined;
-  const choices = [{ name: "agent", label: texts.search, options: agents.map((it) => it.id), width: 170 }, { name: "status", label: texts.status, options: texts.statuses, width: 120 }];
+  const isFiltered = agent !== undefined || status !== undefined || withDemo !== undefined;
+  const choices = [{ name: "agent", label: texts.search, options: agents.map((it) => it.id), width: 170 }, { name: "status", label: texts.status, options: texts.statuses, width: 120 }, WITH_DEMO];
   return (
     <>
       {list.isError ? <Failure error={list.error} onRetry={() => void list.refetch()} /> : list.isPending ? <Loading /> : (
@@ -95,8 +98,8 @@ export function ScheduleList() {
           hasMore={list.hasNextPage}
           isLoadingMore={list.isFetchingNextPage}
           onMore={() => void list.fetchNextPage()}
-          toolbar={<>{list.rows.length === 0 && !isFiltered ? null : <><Filters values={{ agent, status }} onChange={change} choices={choices} />{create}</>}</>}
-          empty={isFiltered ? <Empty title={texts.emptyFiltered} action={<Button onClick={() => change({ agent: undefined, status: undefined })}>{ui.clear}</Button>} /> : <Empty title={texts.empty} action={create} command={texts.command}>{texts.emptyHelp}</Empty>}
+          toolbar={<>{list.rows.length === 0 && !isFiltered ? null : <><Filters values={{ agent, status, demo: withDemo }} onChange={change} choices={choices} />{create}</>}</>}
+          empty={isFiltered ? <Empty title={texts.emptyFiltered} action={<Button onClick={() => change({ agent: undefined, status: undefined, demo: undefined })}>{ui.clear}</Button>} /> : <Empty title={texts.empty} action={<>{create}<ShowDemo onShow={() => change({ demo: "true" })} /></>} command={texts.command}>{texts.emptyHelp}</Empty>}
           height="calc(100vh - 220px)"
         />
       )}

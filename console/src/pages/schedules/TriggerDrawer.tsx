@@ -8,6 +8,7 @@ import { root } from "../../api/address";
 import { api, need } from "../../api/client";
 import { isGone } from "../../api/errors";
 import { usePagedList } from "../../api/paging";
+import { demo } from "../../texts/demo";
 import { schedules as texts } from "../../texts/schedules";
 import { ui } from "../../texts/ui";
 import { formatCount, formatTime } from "../../ui/format";
@@ -28,6 +29,7 @@ export function triggerQuery(id: string) {
 
 export function TriggerActions({ trigger, onRemoved, onEdit }: { trigger: Trigger; onRemoved?: () => void; onEdit?: () => void }) {
   const { pause, resume, remove } = useTriggerActions();
+  if (trigger.is_demo) return onEdit === undefined ? null : <Text size="sm" c="dimmed">{demo.only}</Text>;
   return (
     <Group gap={4} wrap={onEdit === undefined ? "nowrap" : "wrap"}>
       {onEdit === undefined ? null : <GatedButton scope="invoke" onClick={onEdit}>{texts.edit}</GatedButton>}
@@ -85,11 +87,11 @@ function Details({ trigger, onClose, onEdit }: { trigger: Trigger; onClose: () =
         [facts.status, <Status key="s" value={trigger.is_paused ? "paused" : "active"} />],
         [facts.scheme, texts.schemes[trigger.scheme] ?? trigger.scheme],
         [facts.secrets, <span key="x" title={texts.secretHelp}>{trigger.secrets.join(", ")}</span>],
-        [facts.agent, <Link key="a" to="/agents/$agentId" params={{ agentId: trigger.target.agent_id }}>{trigger.target.agent_id}</Link>],
+        [facts.agent, trigger.is_demo ? trigger.target.agent_id : <Link key="a" to="/agents/$agentId" params={{ agentId: trigger.target.agent_id }}>{trigger.target.agent_id}</Link>],
         [facts.filter, (trigger.filter.events ?? []).join(", ") || texts.anyEvent],
         [facts.threadOf, trigger.thread ?? texts.newThread],
         [facts.count, formatCount(trigger.fired_count)],
-        [facts.by, trigger.created_by ?? texts.ofServer],
+        [facts.by, trigger.is_demo ? demo.title : trigger.created_by ?? texts.ofServer],
       ]} />
       <TriggerActions trigger={trigger} onRemoved={onClose} onEdit={onEdit} />
       {trigger.description === "" ? null : <Text size="sm" style={{ overflowWrap: "anywhere" }}>{trigger.description}</Text>}

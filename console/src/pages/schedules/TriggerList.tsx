@@ -10,6 +10,7 @@ import { schedules as texts } from "../../texts/schedules";
 import { ui } from "../../texts/ui";
 import { useChangeSearch } from "../../ui/address";
 import { DataTable, type DataColumn } from "../../ui/DataTable";
+import { ShowDemo } from "../../ui/DemoData";
 import { Filters } from "../../ui/Filters";
 import { formatCount } from "../../ui/format";
 import { GatedButton } from "../../ui/GatedButton";
@@ -17,6 +18,7 @@ import { Status } from "../../ui/parts";
 import { Empty, Failure, Loading } from "../../ui/states";
 import { loadTriggerSpec, saveTrigger } from "./actions";
 import { Named, Outcome } from "./parts";
+import { WITH_DEMO } from "./ScheduleList";
 import { NEW, SpecDrawer } from "./SpecDrawer";
 import { TriggerActions, TriggerDrawer, triggerQuery } from "./TriggerDrawer";
 import { NEW_TRIGGER, takeSpec, TRIGGER_EXTRAS, type Trigger } from "./words";
@@ -25,27 +27,27 @@ const route = getRouteApi("/schedules");
 const named = texts.triggerColumns;
 
 const COLUMNS: readonly DataColumn<Trigger>[] = [
-  { id: "id", header: named.id, cell: (it) => <Named id={it.id} description={it.description} />, sortValue: (it) => it.id },
+  { id: "id", header: named.id, cell: (it) => <Named {...it} />, sortValue: (it) => it.id },
   { id: "actions", header: named.actions, cell: (it) => <TriggerActions trigger={it} /> },
   { id: "status", header: named.status, cell: (it) => <Status value={it.is_paused ? "paused" : "active"} />, sortValue: (it) => String(it.is_paused) },
   { id: "scheme", header: named.scheme, cell: (it) => texts.schemes[it.scheme] ?? it.scheme, sortValue: (it) => it.scheme },
   { id: "last", header: named.last, cell: (it) => <Outcome last={it.last} at={it.last?.received_at} />, sortValue: (it) => it.last?.received_at ?? null },
   { id: "agent", header: named.agent, cell: (it) => it.target.agent_id, sortValue: (it) => it.target.agent_id },
-  { id: "path", header: named.path, cell: (it) => <Code>{it.path}</Code> },
+  { id: "path", header: named.path, cell: (it) => <Code title={it.path}>{it.path}</Code>, isFlexible: true },
   { id: "secrets", header: named.secrets, cell: (it) => it.secrets.join(", ") },
   { id: "fired", header: named.fired, cell: (it) => formatCount(it.fired_count), sortValue: (it) => it.fired_count, isRight: true },
   { id: "by", header: named.by, cell: (it) => it.created_by ?? ui.none, sortValue: (it) => it.created_by, isHiddenAtFirst: true },
 ];
 
 export function TriggerList() {
-  const { agent, open, edit, sort, columns } = route.useSearch();
+  const { agent, demo, open, edit, sort, columns } = route.useSearch();
   const change = useChangeSearch();
   const { data: agents = [] } = useQuery(agentsQuery);
-  const list = usePagedList<Trigger>(["schedule", "triggers", agent], (cursor, signal) => need(api.GET("/v1/triggers", { signal, params: { query: { agent_id: agent, cursor, limit: 100 } } })));
+  const list = usePagedList<Trigger>(["schedule", "triggers", agent, demo], (cursor, signal) => need(api.GET("/v1/triggers", { signal, params: { query: { agent_id: agent, demo: demo === "true" ? true : undefined, cursor, limit: 100 } } })));
   const isNew = edit === NEW;
   const edited = useQuery({ ...triggerQuery(edit ?? ""), enabled: edit !== undefined && !isNew });
   const create = <GatedButton scope="invoke" variant="filled" onClick={() => change({ edit: NEW })}>{texts.newTrigger}</GatedButton>;
-  const isFiltered = agent !== undefined;
+  const isFiltered = agent !== undefined || demo !== undefined;
   return (
     <>
       {list.isError ? <Failure error={list.error} onRetry={() => void list.refetch()} /> : list.isPending ? <Loading /> : (
@@ -60,8 +62,8 @@ export function TriggerList() {
           hasMore={list.hasNextPage}
           isLoadingMore={list.isFetchingNextPage}
           onMore={() => void list.fetchNextPage()}
-          toolbar={list.rows.length === 0 && !isFiltered ? null : <><Filters values={{ agent }} onChange={change} choices={[{ name: "agent", label: texts.search, options: agents.map((it) => it.id), width: 170 }]} />{create}</>}
-          empty={isFiltered ? <Empty title={texts.emptyFiltered} action={<Button onClick={() => change({ agent: undefined })}>{ui.clear}</Button>} /> : <Empty title={texts.emptyTriggers} action={create} command={texts.triggerCommand}>{texts.emptyTriggersHelp}</Empty>}
+          toolbar={list.rows.length === 0 && !isFiltered ? null : <><Filters values={{ agent, demo }} onChange={change} choices={[{ name: "agent", label: texts.search, options: agents.map((it) => it.id), width: 170 }, WITH_DEMO]} />{create}</>}
+          empty={isFiltered ? <Empty title={texts.emptyFiltered} action={<Button onClick={() => change({ agent: undefined, demo: undefined })}>{ui.clear}</Button>} /> : <Empty title={texts.emptyTriggers} action={<>{create}<ShowDemo onShow={() => change({ demo: "true" })} /></>} command={texts.triggerCommand}>{texts.emptyTriggersHelp}</Empty>}
           height="calc(100vh - 220px)"
         />
       )}

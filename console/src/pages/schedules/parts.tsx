@@ -3,9 +3,11 @@ import { Text } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
 import type { ReactNode } from "react";
 
+import { demo } from "../../texts/demo";
 import { ui } from "../../texts/ui";
 import { Age, ShortId, Status } from "../../ui/parts";
 import { ShownText } from "../../ui/SafeText";
+import { Tag } from "../../ui/Tag";
 import classes from "./schedules.module.css";
 import { describeReason, type Firing, type HookDelivery } from "./words";
 
@@ -25,10 +27,10 @@ export function Facts({ facts }: { facts: readonly (readonly [string, ReactNode]
 }
 
 /** An id with what its owner says of it. */
-export function Named({ id, description }: { id: string; description: string }) {
+export function Named({ id, description, is_demo: isDemo }: { id: string; description: string; is_demo: boolean }) {
   return (
     <div className={classes.named}>
-      <Text size="sm" ff="monospace" truncate title={id}><ShownText text={id} /></Text>
+      <Text size="sm" ff="monospace" truncate title={id}><ShownText text={id} />{isDemo ? <> <Tag>{demo.tag}</Tag></> : null}</Text>
       {description === "" ? null : <Text size="xs" c="dimmed" truncate title={description}><ShownText text={description} /></Text>}
     </div>
   );

@@ -85,7 +85,7 @@ export function ThreadTickets({ threadId }: { threadId: string }) {
 }
 
 const RELATIVES: readonly Column<Schemas["ThreadSummary"]>[] = [
-  { header: texts.columns.title, cell: (it) => <Link to="/threads/$threadId" params={{ threadId: it.id }}>{it.title === null || it.title === "" ? texts.untitled : <ShownText text={it.title} />}</Link> },
+  { header: texts.columns.title, cell: (it) => <Link to="/threads/$threadId" params={{ threadId: it.id }}>{it.title === null || it.title === "" ? <ShortId id={it.id} /> : <ShownText text={it.title} />}</Link> },
   { header: texts.columns.agent, cell: (it) => it.agent_id ?? ui.none },
   { header: texts.columns.updated, cell: (it) => <Age at={it.updated_at} /> },
   { header: texts.columns.id, cell: (it) => <CopyableId id={it.id} /> },

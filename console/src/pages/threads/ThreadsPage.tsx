@@ -8,6 +8,7 @@ import { api, need, type Schemas } from "../../api/client";
 import { useMay } from "../../api/caller";
 import { usePagedList, type ListedPage } from "../../api/paging";
 import { refreshKinds } from "../../api/queries";
+import { demo } from "../../texts/demo";
 import { shell } from "../../texts/shell";
 import { threads as texts } from "../../texts/threads";
 import { ui } from "../../texts/ui";
@@ -15,6 +16,7 @@ import { useChangeSearch } from "../../ui/address";
 import { useConfirm } from "../../ui/confirm";
 import { DANGER_TEXT } from "../../ui/danger";
 import { DataTable, type DataColumn } from "../../ui/DataTable";
+import { ShowDemo } from "../../ui/DemoData";
 import { Filters } from "../../ui/Filters";
 import { formatCount } from "../../ui/format";
 import { noteDone, noteError } from "../../ui/notices";
@@ -27,7 +29,7 @@ type Summary = Schemas["ThreadSummary"];
 type SearchedPage = ListedPage<Summary> & { looked_at?: number; is_complete?: boolean };
 
 const COLUMNS: readonly DataColumn<Summary>[] = [
-  { id: "title", header: texts.columns.title, cell: (it) => <Link to="/threads/$threadId" params={{ threadId: it.id }}>{it.title === null || it.title === "" ? texts.untitled : <ShownText text={it.title} />}</Link>, sortValue: (it) => it.title },
+  { id: "title", header: texts.columns.title, cell: (it) => <Link to="/threads/$threadId" params={{ threadId: it.id }}>{it.title === null || it.title === "" ? <ShortId id={it.id} /> : <ShownText text={it.title} />}</Link>, sortValue: (it) => it.title },
   { id: "agent", header: texts.columns.agent, cell: (it) => it.agent_id ?? ui.none, sortValue: (it) => it.agent_id },
   { id: "owner", header: texts.columns.owner, cell: (it) => (it.resource_id === null ? ui.none : <ShownText text={it.resource_id} />), sortValue: (it) => it.resource_id },
   { id: "updated", header: texts.columns.updated, cell: (it) => <Age at={it.updated_at} />, sortValue: (it) => it.updated_at },
@@ -88,7 +90,7 @@ export function ThreadsPage() {
         values={filters} onChange={change} text={{ name: "q", placeholder: texts.search }}
         choices={filters.q !== undefined ? [] : [
           { name: "root", label: texts.kinds, options: [{ value: "true", label: texts.rootsOnly }], width: 160 },
-          { name: "demo", label: texts.demo, options: [{ value: "true", label: texts.withDemo }], width: 150 },
+          { name: "demo", label: demo.filter, options: [{ value: "true", label: demo.withDemo }], width: 150 },
         ]}
       />
       {filters.owner === undefined ? null : <Button variant="subtle" rightSection={<IconX size={13} />} onClick={() => change({ owner: undefined })}>{texts.ownerIs(filters.owner)}</Button>}
@@ -115,7 +117,7 @@ export function ThreadsPage() {
           onMore={() => void list.fetchNextPage()}
           toolbar={toolbar}
           empty={isFiltered ? <Empty title={texts.emptyFiltered} /> : (
-            <Empty title={texts.empty} action={<Button variant="filled" renderRoot={(props) => <Link to="/chat/{-$threadId}" {...props} />}>{texts.startChat}</Button>} command={texts.command}>{texts.emptyHelp}</Empty>
+            <Empty title={texts.empty} action={<><Button variant="filled" renderRoot={(props) => <Link to="/chat/{-$threadId}" {...props} />}>{texts.startChat}</Button><ShowDemo onShow={() => change({ demo: "true" })} /></>} command={texts.command}>{texts.emptyHelp}</Empty>
           )}
         />
       )}

@@ -7,10 +7,12 @@ import { useEffect } from "react";
 import { api, need, type Schemas } from "../../api/client";
 import { usePagedList } from "../../api/paging";
 import { agentsQuery } from "../../api/queries";
+import { demo } from "../../texts/demo";
 import { shell } from "../../texts/shell";
 import { workflows as texts } from "../../texts/workflows";
 import { useChangeSearch } from "../../ui/address";
 import { DataTable, type DataColumn } from "../../ui/DataTable";
+import { ShowDemo } from "../../ui/DemoData";
 import { Filters } from "../../ui/Filters";
 import { formatCount } from "../../ui/format";
 import { Page } from "../../ui/Page";
@@ -29,7 +31,7 @@ const COLUMNS: readonly DataColumn<Run>[] = [
   { id: "run", header: named.run, cell: (it) => <Link to="/runs/$runId" params={{ runId: it.run_id }}><ShortId id={it.run_id} /></Link> },
   { id: "status", header: named.status, cell: (it) => <Status value={lookOf(it)} />, sortValue: lookOf },
   { id: "workflow", header: named.workflow, cell: (it) => it.agent_id, sortValue: (it) => it.agent_id },
-  { id: "now", header: named.now, cell: (it) => <Text span size="sm" c="dimmed" title={describeRun(it)}><ShownText text={describeRun(it)} /></Text> },
+  { id: "now", header: named.now, cell: (it) => <Text span size="sm" c="dimmed" title={describeRun(it)}><ShownText text={describeRun(it)} /></Text>, isFlexible: true },
   { id: "steps", header: named.steps, cell: (it) => formatCount(it.steps), sortValue: (it) => it.steps, isRight: true },
   { id: "created", header: named.created, cell: (it) => <Age at={it.created_at} />, sortValue: (it) => it.created_at },
   { id: "took", header: named.took, cell: (it) => <Took from={it.started_at} to={it.finished_at} />, sortValue: (it) => it.duration_ms ?? null, isRight: true },
@@ -37,12 +39,12 @@ const COLUMNS: readonly DataColumn<Run>[] = [
 ];
 
 function WorkflowRuns() {
-  const { workflow, status, sort, columns } = route.useSearch();
+  const { workflow, status, kind, sort, columns } = route.useSearch();
   const change = useChangeSearch();
   const navigate = useNavigate();
   const { data: agents = [] } = useQuery(agentsQuery);
-  const list = usePagedList<Run>(["run", "workflows", workflow, status], (cursor, signal) => {
-    const query = { is_workflow: true, agent_id: workflow, status: status as Run["status"] | undefined, order: "desc", cursor, limit: 100 } as const;
+  const list = usePagedList<Run>(["run", "workflows", workflow, status, kind], (cursor, signal) => {
+    const query = { is_workflow: true, agent_id: workflow, status: status as Run["status"] | undefined, kind: kind === "demo" ? kind : undefined, order: "desc", cursor, limit: 100 } as const;
     return need(api.GET("/v1/runs", { signal, params: { query } }));
   });
   const { hasNextPage, isFetching, fetchNextPage } = list;
@@ -52,10 +54,11 @@ function WorkflowRuns() {
   }, [isShort, hasNextPage, isFetching, fetchNextPage]);
   if (list.isError) return <Failure error={list.error} onRetry={() => void list.refetch()} />;
   if (list.isPending) return <Loading />;
-  const isFiltered = workflow !== undefined || status !== undefined;
+  const isFiltered = workflow !== undefined || status !== undefined || kind !== undefined;
   const choices = [
     { name: "workflow", label: texts.workflow, options: agents.filter((it) => it.is_workflow).map((it) => it.id), width: 180 },
     { name: "status", label: texts.status, options: texts.statuses, width: 120 },
+    { name: "kind", label: demo.filter, options: [{ value: "demo", label: demo.onlyDemo }], width: 150 },
   ];
   return (
     <DataTable
@@ -69,8 +72,8 @@ function WorkflowRuns() {
       hasMore={list.hasNextPage}
       isLoadingMore={list.isFetchingNextPage}
       onMore={() => void list.fetchNextPage()}
-      toolbar={<Filters values={{ workflow, status }} onChange={change} choices={choices} />}
-      empty={isFiltered ? <Empty title={texts.emptyFiltered} /> : <Empty title={texts.empty} command={texts.command}>{texts.emptyHelp}</Empty>}
+      toolbar={<Filters values={{ workflow, status, kind }} onChange={change} choices={choices} />}
+      empty={isFiltered ? <Empty title={texts.emptyFiltered} /> : <Empty title={texts.empty} action={<ShowDemo onShow={() => change({ kind: "demo" })} />} command={texts.command}>{texts.emptyHelp}</Empty>}
       height="calc(100vh - 220px)"
     />
   );

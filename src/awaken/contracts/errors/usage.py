@@ -117,6 +117,17 @@ class InvalidValue(InvalidSpec, ValueError):
     """A value made in code is invalid; when one is decoded, the decoder adds its place."""
 
 
+class DemoRecord(UsageError):
+    """It is demo data, which starts nothing, goes on with nothing and is removed as a whole."""
+
+    code = "demo_record"
+    template = (
+        "'{record_id}' is demo data: it starts nothing and cannot be changed; use one of your own, "
+        "or remove the demo data."
+    )
+    record_id: str
+
+
 class IllegalTransition(UsageError):
     """A life cycle does not allow this transition."""
 

@@ -14,6 +14,9 @@ from .records import RunRecord
 # Bound once: Python 3.11 reads a member through its class slowly.
 _RUNNING, _DONE = RunStatus.RUNNING, RunStatus.DONE
 
+DEMO_PREFIX = "demo-data-"
+"""How the ids of the threads of the demo data begin."""
+
 
 class ThreadMetadata(Record, frozen=True, kw_only=True):
     """User-defined metadata of a thread."""

@@ -101,6 +101,8 @@ class Creator(Record, frozen=True, kw_only=True):
     tenant_id: str | None = None
     user_id: str | None = None
     """The user of the runs."""
+    is_demo: bool = False
+    """Whether it is demo data: nothing is ever started in its name."""
 
 
 class FiringOutcome(StrEnum):

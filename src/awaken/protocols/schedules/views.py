@@ -58,6 +58,8 @@ class ScheduleFilter(StrictRecord, frozen=True, kw_only=True):
 
     status: ScheduleStatus | None = None
     agent_id: Id | None = None
+    demo: bool = False
+    """Whether to list those of the demo data as well."""
     order: Order = Order.ASC
     cursor: str | None = None
     limit: PageSize = DEFAULT_PAGE
@@ -67,6 +69,8 @@ class TriggerFilter(StrictRecord, frozen=True, kw_only=True):
     """Triggers by agent."""
 
     agent_id: Id | None = None
+    demo: bool = False
+    """Whether to list those of the demo data as well."""
     order: Order = Order.ASC
     cursor: str | None = None
     limit: PageSize = DEFAULT_PAGE
@@ -154,6 +158,8 @@ class ScheduleView(_Shown, frozen=True, kw_only=True):
     created_by: str | None
     """The caller in whose name runs are started; absent: the server's own code."""
     user_id: str | None
+    is_demo: bool
+    """Whether it is demo data, which starts nothing and cannot be changed."""
     created_at: int
     updated_at: int
 
@@ -200,6 +206,8 @@ class TriggerView(_Shown, frozen=True, kw_only=True):
     tenant_id: str | None
     created_by: str | None
     user_id: str | None
+    is_demo: bool
+    """Whether it is demo data, which starts nothing and cannot be changed."""
     created_at: int
     updated_at: int
 
