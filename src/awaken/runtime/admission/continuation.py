@@ -136,7 +136,8 @@ def own_tickets(
     """Return the tickets that the run can act on, by call, and set their calls' states."""
     # The questions of a remote agent are about calls that only the remote side knows.
     # The transcript has no open calls of a workflow, whose branches suspend independently.
-    is_model = agent.is_local and agent.workflow is None
+    was_workflow = checkout.open_run is not None and checkout.open_run.is_workflow
+    is_model = agent.is_local and agent.workflow is None and not was_workflow
     is_known = open_calls.__contains__ if is_model else lambda _: True
     tickets = {ticket.call_id: ticket for ticket in checkout.tickets if is_known(ticket.call_id)}
     if tickets:

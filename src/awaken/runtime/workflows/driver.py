@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -23,7 +24,7 @@ from awaken.contracts.storage.dispatch import RunDispatch
 from awaken.contracts.storage.store import ToolRecord
 from awaken.contracts.suspension.tickets import Asks
 from awaken.contracts.tenancy import namespace_in
-from awaken.contracts.workflows.errors import WorkflowMisuse
+from awaken.contracts.workflows.errors import InvalidWorkflowInput, WorkflowMisuse
 from awaken.redaction import describe_error, make_loggable, remove_secrets
 from awaken.runtime.loop.closing import end_step, tell_deadlines
 from awaken.runtime.loop.queued_input import absorb_decisions, absorb_messages
@@ -34,7 +35,7 @@ from awaken.runtime.tools.settle import run_hooks_after
 from .event_queue import find_input, make_event_message
 from .flow import ContinueAsNew, Flow
 from .live_steps import LiveSteps
-from .step_journal import Diverged
+from .step_journal import INPUT, Diverged, find_arguments
 from .workflow_tools import check_size
 
 logger = logging.getLogger(__name__)
@@ -45,7 +46,8 @@ _LOOK_S = 2.0
 async def drive_workflow(run: Run) -> Termination:
     """Enter the function of a workflow and drive it until it ends or waits."""
     workflow = run.agent.workflow
-    assert workflow is not None
+    if workflow is None or not run.record.is_workflow:
+        return _leave_to_other_code(run)
     if run.step.pending_after_hook is not None:
         await run_hooks_after(run, run.step.pending_after_hook)
         run.step.pending_after_hook = None
@@ -54,6 +56,7 @@ async def drive_workflow(run: Run) -> Termination:
         # Once: what is recorded later, this entry records itself.
         records = await run.store.list_tool_records(run.identity.run_id)
     flow = Flow(workflow, records, run.identity, run.inbox.signal)
+    flow.journal.recall = partial(find_arguments, run.messages, run.tickets.values())
     steps = flow.port = LiveSteps(run, flow)
     return await WorkflowDriver(run, flow, steps).drive()
 
@@ -74,7 +77,15 @@ class WorkflowDriver:
         run.drain_inbox()
         workflow = run.agent.workflow
         assert workflow is not None
-        flow.enter(workflow.read_arguments(find_input(run.record, run.messages)))
+        try:
+            arguments = workflow.read_arguments(find_input(run.record, run.messages))
+        except InvalidWorkflowInput as error:
+            if not (run.is_continued or run.recovery is not None):
+                raise
+            # Other code has taken it: that this code does not is no reason to end the run.
+            found = Divergence(step=INPUT, recorded="input that was taken", found=str(error))
+            return self._diverge(found)
+        flow.enter(arguments)
         try:
             while True:
                 try:
@@ -113,7 +124,9 @@ class WorkflowDriver:
                 await run.flush()
                 tell_deadlines(run)
         elif not flow.is_live:
-            flow.go_live()
+            flow.check_replayed()
+            if flow.divergence is None:
+                flow.go_live()
         elif not self._steps.release_answered():
             return self._park()
         return None
@@ -168,23 +181,7 @@ class WorkflowDriver:
         return Suspended()
 
     def _diverge(self, found: Divergence) -> Termination:
-        """Let the run wait for other code; nothing of this entry is kept."""
-        run = self._run
-        if self._has_cancel:
-            return Cancelled(cause=run.cancel_cause)
-        run.journal.tool_records = ()
-        run.journal.tickets.clear()
-        problem = f"step {found.step}: recorded {found.recorded}, found {found.found}"
-        logger.error("Run '%s' waits: its workflow diverged: %s", run.identity.run_id, problem)
-        run.waiting = Waiting(
-            reason=WaitingReason.WORKFLOW_DIVERGED,
-            message=WaitingReason.WORKFLOW_DIVERGED.value,
-            ticket_ids=tuple(it.ticket_id for it in run.tickets.values()),
-            since_dispatch_id=run.identity.dispatch_id,
-            problem=problem,
-            diverged=found,
-        )
-        return Suspended()
+        return diverge(self._run, found, is_cancelled=self._has_cancel)
 
     def _finish(self, error: BaseException | None, result: Any) -> Termination:
         run, flow = self._run, self._flow
@@ -295,6 +292,34 @@ class WorkflowDriver:
 
     async def _leave(self) -> None:
         await self._flow.leave(self._grace_s)
+
+
+def _leave_to_other_code(run: Run) -> Termination:
+    """Let a run wait whose agent has become a workflow, or the reverse."""
+    one, two = "a workflow", "an agent with a model"
+    if not run.record.is_workflow:
+        one, two = two, one
+    found = Divergence(step=INPUT, recorded=f"'{run.record.agent_id}' as {one}", found=two)
+    return diverge(run, found, is_cancelled=run.token.cause is not None)
+
+
+def diverge(run: Run, found: Divergence, *, is_cancelled: bool) -> Termination:
+    """Let a run wait for other code; nothing of this entry is kept."""
+    if is_cancelled:
+        return Cancelled(cause=run.cancel_cause)
+    run.journal.tool_records = ()
+    run.journal.tickets.clear()
+    problem = f"step {found.step}: recorded {found.recorded}, found {found.found}"
+    logger.error("Run '%s' waits: its workflow diverged: %s", run.identity.run_id, problem)
+    run.waiting = Waiting(
+        reason=WaitingReason.WORKFLOW_DIVERGED,
+        message=WaitingReason.WORKFLOW_DIVERGED.value,
+        ticket_ids=tuple(it.ticket_id for it in run.tickets.values()),
+        since_dispatch_id=run.identity.dispatch_id,
+        problem=problem,
+        diverged=found,
+    )
+    return Suspended()
 
 
 def _describe_end(error: BaseException | None) -> str:
