@@ -86,13 +86,18 @@ def continue_record(request: RunRequest, previous: RunRecord) -> RunRecord:
     is_told = bool(request.messages) and all(it.sender is not None for it in request.messages)
     if previous.status is not RunStatus.WAITING or is_told:
         return msgspec.structs.replace(previous, dispatch_id=dispatch_id)
-    return msgspec.structs.replace(
+    user_id = (request.user_id if request.messages else None) or previous.user_id
+    record = msgspec.structs.replace(
         previous,
         dispatch_id=dispatch_id,
         session_id=request.session_id,
         transport_request_id=request.transport_request_id,
-        user_id=(request.user_id if request.messages else None) or previous.user_id,
+        user_id=user_id,
     )
+    if previous.is_workflow and user_id != previous.user_id and not previous.begun_by:
+        # Its code sees the first one in every replay: its recorded steps may name that user.
+        record = msgspec.structs.replace(record, begun_by=(previous.user_id,))
+    return record
 
 
 def carry_over(run: Run, previous: RunRecord, answer: Message | None) -> Run:

@@ -35,12 +35,16 @@ from awaken.runtime.tools.settle import run_hooks_after
 from .event_queue import find_input, make_event_message
 from .flow import ContinueAsNew, Flow
 from .live_steps import LiveSteps
-from .step_journal import INPUT, Diverged, find_arguments
+from .step_journal import INPUT, Diverged, find_arguments, find_first_identity
 from .workflow_tools import check_size
 
 logger = logging.getLogger(__name__)
 _LOOK_S = 2.0
 """How often to check for queued input when no signal arrives."""
+_SETTLE_S = 0.02
+"""How long a ticket may wait for other branches, which nearly always wait as well: one commit."""
+_OVERDUE_S = 0.02
+"""How soon to look again for the decision on a ticket whose deadline has passed."""
 
 
 async def drive_workflow(run: Run) -> Termination:
@@ -55,7 +59,8 @@ async def drive_workflow(run: Run) -> Termination:
     if run.is_continued or run.recovery is not None:
         # Once: what is recorded later, this entry records itself.
         records = await run.store.list_tool_records(run.identity.run_id)
-    flow = Flow(workflow, records, run.identity, run.inbox.signal)
+    identity = find_first_identity(run.record, run.identity)
+    flow = Flow(workflow, records, identity, run.inbox.signal)
     flow.journal.recall = partial(find_arguments, run.messages, run.tickets.values())
     steps = flow.port = LiveSteps(run, flow)
     return await WorkflowDriver(run, flow, steps).drive()
@@ -70,6 +75,8 @@ class WorkflowDriver:
         self._steps = steps
         self._grace_s = run.services.limits.cancel_grace_ms / 1000
         self._has_cancel = run.token.cause is not None
+        self._looks = 0
+        """How often a decision was looked for that is due."""
 
     async def drive(self) -> Termination:
         """Drive the function until it ends or waits."""
@@ -119,9 +126,10 @@ class WorkflowDriver:
             # A branch waits for what another one does: nothing more will be answered.
             flow.go_live()
         elif not flow.branches.is_idle:
-            if run.journal.tickets:
+            if run.journal.tickets and not await run.inbox.signal.wait(_SETTLE_S):
                 # A branch waits while others go on: its ticket must not depend on them.
                 await run.flush()
+            if run.tickets and not run.journal.tickets:
                 tell_deadlines(run)
         elif not flow.is_live:
             flow.check_replayed()
@@ -151,8 +159,26 @@ class WorkflowDriver:
         run, branches = self._run, self._flow.branches
         if branches.is_idle or (self._has_cancel and self._flow.is_live):
             await asyncio.sleep(0)
-        elif not await run.inbox.signal.wait(_LOOK_S) and run.store.is_shared:
+            return
+        left_s = self._find_time_left()
+        if await run.inbox.signal.wait(min(left_s, _LOOK_S)):
+            return
+        is_due = left_s < _LOOK_S
+        self._looks = self._looks + 1 if is_due else 0
+        if is_due or run.store.is_shared:
             run.has_input = True
+
+    def _find_time_left(self) -> float:
+        """Return for how long no timer of a waiting branch is due, in seconds.
+
+        The sweeper decides those that are: a branch must not wait for it until others are done.
+        """
+        due = [it.expires_at for it in self._run.tickets.values() if it.decision is None]
+        left_ms = min((it for it in due if it is not None), default=None)
+        if left_ms is None:
+            return _LOOK_S
+        left_s = (left_ms + 1 - self._run.services.clock.now_ms()) / 1000
+        return max(left_s, min(_LOOK_S, _OVERDUE_S * 2 ** min(self._looks, 10)))
 
     async def _take_input(self) -> None:
         """Take in queued messages, events and decisions; durable before a step sees them."""
@@ -227,6 +253,8 @@ class WorkflowDriver:
         end_step(run)
 
     def _fail(self, error: BaseException) -> Termination:
+        # Of a TaskGroup, what it was refused for has the way out.
+        error = _find_misuse(error) or error
         if isinstance(error, AwakenError):
             return Failed(message=remove_secrets(str(error)), code=error.code)
         known = self._flow.last_failure
@@ -320,6 +348,12 @@ def diverge(run: Run, found: Divergence, *, is_cancelled: bool) -> Termination:
         diverged=found,
     )
     return Suspended()
+
+
+def _find_misuse(error: BaseException) -> WorkflowMisuse | None:
+    if isinstance(error, BaseExceptionGroup):
+        return next(filter(None, map(_find_misuse, error.exceptions)), None)
+    return error if isinstance(error, WorkflowMisuse) else None
 
 
 def _describe_end(error: BaseException | None) -> str:

@@ -10,7 +10,7 @@ import msgspec
 from awaken.authoring.delegates import delegate_tool_id
 from awaken.authoring.output import OutputInvalid, OutputType
 from awaken.authoring.schema import schema_of
-from awaken.authoring.workflows import compile_schema, decode_as, encode_input
+from awaken.authoring.workflows import Workflow, compile_schema, decode_as, encode_input
 from awaken.contracts.identity import RunIdentity
 from awaken.contracts.suspension.tickets import (
     Asks,
@@ -119,7 +119,7 @@ class Flow(WorkflowEntry):
         agent_id = name_agent(agent)
         wanted = None if output is None else OutputType(output)
         tool = AskTool(agent_id, None if wanted is None else wanted.schema)
-        given = {"prompt": _encode_prompt(agent_id, prompt)}
+        given = {"prompt": _encode_prompt(agent_id, _fill_prompt(agent, prompt))}
 
         async def once() -> Any:
             step, result = await self._take(
@@ -140,7 +140,7 @@ class Flow(WorkflowEntry):
         step, result = await self._take(
             StepKind.START,
             delegate_tool_id(agent_id),
-            {"prompt": _encode_prompt(agent_id, prompt)},
+            {"prompt": _encode_prompt(agent_id, _fill_prompt(agent, prompt))},
             lambda port, step: port.call(step, StartTool(agent_id), None),
         )
         return str(self._answer(step, result).data)
@@ -408,6 +408,11 @@ class Flow(WorkflowEntry):
         finally:
             below.pause = None
             self.branches.return_to_code(pause)
+
+
+def _fill_prompt(agent: Any, prompt: Any) -> Any:
+    """A workflow that is given nothing begins without arguments."""
+    return {} if prompt == "" and isinstance(agent, Workflow) else prompt
 
 
 def _encode_prompt(agent_id: str, prompt: Any) -> str:

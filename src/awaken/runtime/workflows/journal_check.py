@@ -12,7 +12,7 @@ from awaken.runtime.primitives.signals import WakeSignal
 
 from .event_queue import find_input
 from .flow import ContinueAsNew, Flow
-from .step_journal import Diverged, find_arguments
+from .step_journal import Diverged, find_arguments, find_first_identity
 
 LOOKS = 50
 LOOK_S = 0.1
@@ -35,7 +35,8 @@ async def find_journal_problem(
         arguments = workflow.read_arguments(find_input(record, Transcript(checkout.messages)))
     except InvalidWorkflowInput as error:
         return str(error)
-    flow = Flow(workflow, records, record.identity, WakeSignal())
+    identity = find_first_identity(record, record.identity)
+    flow = Flow(workflow, records, identity, WakeSignal())
     flow.journal.recall = partial(find_arguments, checkout.messages, checkout.tickets)
     flow.enter(arguments)
     assert flow.root is not None

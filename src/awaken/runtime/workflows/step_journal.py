@@ -9,8 +9,9 @@ from typing import Any
 
 import msgspec
 
+from awaken.contracts.identity import RunIdentity
 from awaken.contracts.messages.message import Message
-from awaken.contracts.runs.records import Divergence
+from awaken.contracts.runs.records import Divergence, RunRecord
 from awaken.contracts.storage.store import ToolRecord, ToolRecordStatus
 from awaken.contracts.suspension.tickets import Ticket, hash_call
 from awaken.contracts.tool_results import ToolStatus
@@ -231,6 +232,13 @@ def keep_differences(one: Any, two: Any) -> tuple[Any, Any]:
 def _show(value: Any) -> str:
     text = remove_secrets(msgspec.json.encode(value).decode())
     return text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}…"
+
+
+def find_first_identity(record: RunRecord, identity: RunIdentity) -> RunIdentity:
+    """Return the identity that a workflow's code sees: the user is the one of its start."""
+    if not record.begun_by:
+        return identity
+    return msgspec.structs.replace(identity, user_id=record.begun_by[0])
 
 
 def find_arguments(messages: Iterable[Message], tickets: Iterable[Ticket], call_id: str) -> Any:
