@@ -72,6 +72,40 @@ def test_chat_completions_and_a_task_say_what_a_workflow_waits_for() -> None:
     asyncio.run(story())
 
 
+@pytest.mark.parametrize("is_background", [False, True])
+def test_a_response_of_a_workflow_that_waits_is_in_progress_and_has_the_result_later(
+    is_background: bool,
+) -> None:
+    async def story() -> None:
+        runtime = AgentRuntime([waits])
+        async with serving(runtime) as url, aiohttp.ClientSession(url) as session:
+
+            async def look(response_id: str) -> tuple[str, list[str]]:
+                async with session.get(f"/v1/responses/{response_id}") as answer:
+                    return read(await answer.json())
+
+            def read(shown: Any) -> tuple[str, list[str]]:
+                texts = [it["content"][0]["text"] for it in shown["output"] if "content" in it]
+                return shown["status"], texts
+
+            body = {"model": "a", "input": "{}", "background": is_background}
+            async with session.post("/v1/responses", json=body) as answer:
+                begun = await answer.json()
+            parked = ("in_progress", [f"[The workflow {EVENT}.]"])
+            if not is_background:
+                assert read(begun) == parked
+            run_id = begun["id"].removeprefix("resp_")
+            async with asyncio.timeout(30):
+                while await look(begun["id"]) != parked:
+                    await asyncio.sleep(0.01)
+                await runtime.send_event(run_id, "paid", 7)
+                while (await look(begun["id"]))[0] != "completed":
+                    await asyncio.sleep(0.01)
+            assert await look(begun["id"]) == ("completed", ["7"])
+
+    asyncio.run(story())
+
+
 @both_eras
 def test_mcp_says_what_a_workflow_waits_for(era: str) -> None:
     async def story() -> None:

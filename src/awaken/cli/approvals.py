@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from awaken.contracts.suspension.tickets import Asks, DecisionAction, Ticket, ToolCallResume
+from awaken.contracts.workflows.waits import describe_wait
 
 from .ticket_text import call_text
 
@@ -59,3 +60,17 @@ def describe_waiting(tickets: Sequence[Ticket], thread_id: str | None, *, is_kep
         )
     head = "awaken: the run waits for a decision, and there is no terminal to ask at; nothing was "
     return "\n".join([f"{head}approved:", *calls, ways])
+
+
+def describe_parked(run_id: str, waits: Sequence[Ticket], *, is_kept: bool) -> str:
+    """What a workflow waits for that nobody decides here, and how it goes on."""
+    head = f"awaken: run {run_id} has not ended."
+    seen = dict.fromkeys(describe_wait(it) for it in waits)
+    if is_kept:
+        way = (
+            "It waits in the store, and goes on in `awaken serve` or `awaken worker` with that "
+            f"store; `awaken runs event {run_id} NAME JSON` sends an event."
+        )
+    else:
+        way = "Nothing of it is kept: name a store with --store to let it go on."
+    return "\n".join([head, *(f"  {it}" for it in seen), way])

@@ -15,7 +15,7 @@ from awaken.contracts.events import RunFinish
 from awaken.contracts.lifecycle import Cancelled, Failed, Suspended, Termination
 from awaken.contracts.suspension.tickets import Ticket, ToolCallResume
 
-from .approvals import Approval, decide_without_asking, describe_waiting
+from .approvals import Approval, decide_without_asking, describe_parked, describe_waiting
 from .chat_screen import PROMPT, ChatScreen, JsonScreen, PlainScreen
 from .chat_thread import ChatThread, Events
 from .loop_thread import LoopThread
@@ -93,8 +93,20 @@ class Chat:
             if self.is_waiting:
                 return None
         if text is not None:
-            return self.answer(text)
+            end = self.answer(text)
+            self._tell_waits(end)
+            return end
         return self.converse()
+
+    def _tell_waits(self, end: Termination | None) -> None:
+        """Say of a workflow that has not ended what it waits for, and how it goes on."""
+        if not isinstance(end, Suspended) or self.is_waiting or self._screen.is_for_programs:
+            return
+        run_id, waits = self._talk.list_waits()
+        if waits:
+            self.is_waiting = True
+            is_kept = self._runtime.store.is_shared
+            print_stderr(plain(describe_parked(run_id, waits, is_kept=is_kept)))
 
     def converse(self) -> Termination | None:
         """Answer lines until there are no more; returns an end that a script must know."""

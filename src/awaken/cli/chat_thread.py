@@ -60,6 +60,10 @@ class ChatThread:
         """The open tickets of the thread and of the threads of its delegates, oldest first."""
         return self._loop.call(self._list_questions())
 
+    def list_waits(self) -> tuple[str, list[Ticket]]:
+        """The run, and what it waits for that nobody decides: events and times of a workflow."""
+        return self._run_id or "", self._loop.call(self._list_waits())
+
     def decide(self, decisions: Mapping[str, ToolCallResume], tickets: list[Ticket]) -> Events:
         """Decide on tickets; returns the events of the run from there.
 
@@ -109,6 +113,14 @@ class ChatThread:
                 todo += [it.id for it in (await self._view.threads(query)).items]
         known = {it.ticket_id for it in found}
         return [it for it in found if known.isdisjoint(_list_causes(it))]
+
+    async def _list_waits(self) -> list[Ticket]:
+        if self._run_id is None:
+            return []
+        # Loaded by the first run that waits without a question.
+        from awaken.services.workflows import list_waits  # noqa: PLC0415
+
+        return await list_waits(self._view, await self._view.run(self._run_id))
 
     async def _decide(
         self, decisions: Mapping[str, ToolCallResume], tickets: list[Ticket]

@@ -139,6 +139,28 @@ def test_a_mistake_is_named_on_one_line_and_ends_with_code_2(
     assert done.stdout == ""
 
 
+WORKFLOW_APP = """
+from awaken import WorkflowContext, workflow
+
+@workflow
+async def parcel(ctx: WorkflowContext) -> None:
+    await ctx.gather(ctx.wait_for("parcel"), ctx.sleep(days=3))
+"""
+
+
+def test_a_workflow_that_parks_says_what_it_waits_for_and_exits_with_1(tmp_path: Path) -> None:
+    app = tmp_path / "app.py"
+    app.write_text(WORKFLOW_APP, encoding="utf-8")
+    lost = awaken(str(app), "{}")
+    assert lost.returncode == 1
+    assert "waits for the event 'parcel'" in lost.stderr
+    assert "sleeps until 20" in lost.stderr
+    assert "--store" in lost.stderr
+    kept = awaken(str(app), "{}", "--store", f"sqlite:///{tmp_path / 'kept.db'}")
+    assert kept.returncode == 1
+    assert "awaken runs event " in kept.stderr
+
+
 def test_the_version_is_printed() -> None:
     command = [sys.executable, "-m", "awaken", "--version"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)

@@ -45,9 +45,13 @@ class AnswerEncoder:
             self.is_resting = True
         elif isinstance(event, ev.RunStart) and self.is_resting:
             self.is_resting = False
+            self.go_on()
         elif handle is not None:
             handle(self, event)
         return self.lines
+
+    def go_on(self) -> None:
+        """Continue an answer after a rest."""
 
     def state(self) -> object:
         """Everything that later frames depend on."""

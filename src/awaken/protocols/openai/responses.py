@@ -164,7 +164,7 @@ async def _snapshot(call: RouteCall, run: runs.RunRecord, after: int | None) -> 
         encoder.encode(item.event)
         if after is not None and item.seq <= after:
             encoder.forget()
-        elif is_last(item.event):
+        elif is_last(item.event) and not encoder.is_resting:
             break
     if run.started_at is None and run.termination is not None:
         end = ev.RunFinish(thread_id=run.thread_id, run_id=run.run_id, termination=run.termination)

@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple
 
 from awaken.contracts import events as ev
+from awaken.contracts.lifecycle import Suspended
 from awaken.contracts.messages.deltas import ReasoningDelta, TextDelta
 from awaken.contracts.suspension.tickets import Asks, ToolCallOutcome
-from awaken.contracts.workflows.waits import asks_person, describe_wait
+from awaken.contracts.workflows.waits import asks_person, awaits_message, describe_wait
 from awaken.transport.asgi import encode_json
 
 from .answer import AnswerEncoder, Handlers, as_text, form_of, outside_id, response_status
@@ -56,6 +57,10 @@ class ResponsesEncoder(AnswerEncoder):
         super().__init__(frame, run_id)
         self._after = after
         self._approvals: dict[str, str] = {}
+        self._waits: dict[str, bool] = {}
+        """The calls that wait, and whether they go on without the client: a time, or an event."""
+        self._noted: int | None = None
+        """How much of the output is there for good: notes on what it waits for come after."""
         self.forget()
 
     def forget(self, status: str = "queued") -> None:
@@ -118,12 +123,17 @@ class ResponsesEncoder(AnswerEncoder):
     def _end_call(self, event: ev.ToolCallDone) -> None:
         self._close()
         ticket, call = event.result.suspension, self.call_of(event.id, event.result.tool_name)
+        self._waits.pop(event.id, None)
+        if ticket is not None:
+            self._waits[event.id] = not (asks_person(ticket) or awaits_message(ticket))
         public = outside_id(event.id, self.run_id)
         if ticket is None:
             is_failed = event.outcome is ToolCallOutcome.FAILED
             error = (event.result.message or "it failed") if is_failed else None
             self._show_call(event.id, event.result.data, error)
         elif not asks_person(ticket):
+            if self._noted is None:
+                self._noted = len(self._output)
             self._say(TextDelta(delta=f"[{describe_wait(ticket)}]"))
             self._close()
         elif ticket.question_kind is Asks.ANSWER:
@@ -144,6 +154,7 @@ class ResponsesEncoder(AnswerEncoder):
             self._show(item, {})
 
     def _resume(self, event: ev.ToolCallResumed) -> None:
+        self._waits.pop(event.target_id, None)
         # The client knows its own answers; only approved calls are shown.
         if event.target_id in self._approvals:
             error = event.result.get("error") if isinstance(event.result, dict) else None
@@ -185,7 +196,17 @@ class ResponsesEncoder(AnswerEncoder):
         self._status, self._why = response_status(event.termination)
         self._close("completed" if self._status == "completed" else "incomplete")
         name = "incomplete" if self._status == "cancelled" else self._status
+        is_waiting = isinstance(event.termination, Suspended) and bool(self._waits)
+        if is_waiting and all(self._waits.values()):
+            # A workflow that sleeps: the client has nothing to answer, and gets the rest later.
+            self._status, self.is_resting = "in_progress", True
         self._emit(f"response.{name}", response=self.document())
+
+    def go_on(self) -> None:
+        """Continue the answer of a run that waited: what it waited for is no part of it."""
+        if self._noted is not None:
+            del self._output[self._noted :]
+            self._noted = None
 
     def _fail(self, event: ev.ErrorEvent) -> None:
         # It uses no sequence number, so that a client that attaches again misses nothing.
