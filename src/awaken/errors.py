@@ -174,10 +174,11 @@ if TYPE_CHECKING:
         UnknownPublication, UnknownSecret, UnknownSwitch, VersionNotFound, VersionUnusable,
     )
     from awaken.contracts.workflows.errors import (
-        EventInvalid, EventRefused, ForeignTask, InvalidWorkflowInput, NotAWorkflow,
+        EventIdReused, EventInvalid, EventRefused, ForeignTask, InvalidWorkflowInput,
+        NotAWorkflow,
         OutcomeUnknown, ResetRefused, ResultTooLarge, RunHasEnded, StepBlocked, StepDeclined,
         StepFailed, StepTimedOut, TooManyEvents, TooManySteps, ValueTooLarge, WorkflowError,
-        WorkflowMisuse,
+        WorkflowMisuse, WorkflowResultInvalid,
     )
     from awaken.contracts.memory.errors import (
         EmbeddingFailed, FactExists, MemoryFull, MemoryUnavailable, NoMemoryOwner,
@@ -251,6 +252,7 @@ __all__ = [
     "EvalError",
     "EvalExists",
     "EvalsUnavailable",
+    "EventIdReused",
     "EventInvalid",
     "EventRefused",
     "ExecutionBackendError",
@@ -438,6 +440,7 @@ __all__ = [
     "VersionUnusable",
     "WorkflowError",
     "WorkflowMisuse",
+    "WorkflowResultInvalid",
 ]
 
 _NAMES_OF = {
@@ -530,9 +533,10 @@ _NAMES_OF = {
     "awaken.services.previews": "ThreadNotOfPreview",
     "awaken.services.repins": "RepinRefused",
     "awaken.contracts.workflows.errors": """
-        EventInvalid EventRefused ForeignTask InvalidWorkflowInput NotAWorkflow OutcomeUnknown
-        ResetRefused ResultTooLarge RunHasEnded StepBlocked StepDeclined StepFailed StepTimedOut
+        EventIdReused EventInvalid EventRefused ForeignTask InvalidWorkflowInput NotAWorkflow
+        OutcomeUnknown ResetRefused ResultTooLarge RunHasEnded StepBlocked StepDeclined StepFailed StepTimedOut
         TooManyEvents TooManySteps ValueTooLarge WorkflowError WorkflowMisuse
+        WorkflowResultInvalid
     """,
 }
 """The names that are imported from each module."""

@@ -13,11 +13,11 @@ from awaken.contracts.models.budgets import Budget
 from awaken.contracts.plugins.plugin import Plugin
 from awaken.contracts.record import OutputT
 from awaken.contracts.tools.tool import Tool, ToolInternalError
-from awaken.contracts.workflows.errors import InvalidWorkflowInput
+from awaken.contracts.workflows.errors import InvalidWorkflowInput, WorkflowResultInvalid
 
 from .agents import Agent
 from .json_schemas import JsonSchema
-from .output import OutputType
+from .output import OutputInvalid, OutputType
 from .pydantic_models import decode_model, encode_model
 from .refusals import describe_refusal
 from .results import to_json_form
@@ -122,12 +122,24 @@ class Workflow(Agent[Any, OutputT]):
 
         Raises:
             ToolInternalError: It has no JSON form.
+            WorkflowResultInvalid: It is not of the declared type; names the place and no value.
         """
-        if value is None:
-            return ""
-        data = to_json_form(value)
+        data = None if value is None else to_json_form(value)
+        text = msgspec.json.encode(data).decode()
         is_text = self.output is not None and self.output.schema is None
-        return data if is_text and isinstance(data, str) else msgspec.json.encode(data).decode()
+        problem = ""
+        if is_text and not isinstance(data, str):
+            problem = f"Expected `str`, got `{type(value).__name__}`"
+        elif self.output is not None and not is_text:
+            try:
+                self.output.decode(text)
+            except OutputInvalid as error:
+                problem = error.problem
+        if problem:
+            raise WorkflowResultInvalid(workflow=self.id, problem=problem)
+        if data is None:
+            return ""
+        return data if is_text and isinstance(data, str) else text
 
 
 def compile_schema(what: str, wanted: Any) -> JsonSchema | None:

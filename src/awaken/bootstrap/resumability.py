@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 from awaken.authoring.functions import is_interruption
 from awaken.contracts.errors import AwakenError, KeyCodecError
-from awaken.contracts.messages.message import ToolCall
+from awaken.contracts.messages.message import Message, ToolCall
 from awaken.contracts.plugins.loop_state import ACTIVE_AGENT, PENDING_ACTIONS, REQUEST_OPTIONS
 from awaken.contracts.runs.records import RunRecord
 from awaken.contracts.state.keys import StateKey, StoredValue, list_living_keys
@@ -13,6 +13,7 @@ from awaken.contracts.storage.store import Checkout, ToolRecord, ToolRecordStatu
 from awaken.contracts.suspension.permissions import APPROVAL
 from awaken.contracts.suspension.tickets import DecisionAction, ResumeMode, Ticket
 from awaken.contracts.tools.tool import Tool
+from awaken.contracts.workflows.errors import InvalidWorkflowInput
 from awaken.runtime.journal.bookmark import read_bookmark
 from awaken.runtime.resolution.host_agents import include_agent
 from awaken.runtime.resolution.resolver import ResolvedAgent
@@ -53,12 +54,27 @@ class Resumability:
         """List what prevents a new run of the agent on the thread."""
         return self._with_agent(agent_id, lambda agent: self._state(agent, checkout.state))
 
+    def input_problems(self, agent_id: str, messages: tuple[Message, ...]) -> list[str]:
+        """List why a workflow does not take what a queued run would begin with."""
+
+        def look(agent: ResolvedAgent) -> Iterator[str]:
+            try:
+                if agent.workflow is not None:
+                    agent.workflow.read_arguments(messages)
+            except InvalidWorkflowInput as error:
+                yield str(error)
+
+        return self._with_agent(agent_id, look)
+
     def problems(
         self, agent_id: str, checkout: Checkout, records: Iterable[ToolRecord]
     ) -> list[str]:
         """List what prevents the thread's open run from resuming."""
 
         def list_problems(agent: ResolvedAgent) -> Iterator[str]:
+            if agent.workflow is not None:
+                yield f"agent '{agent_id}' has become a workflow"
+                return
             kept = _value(checkout.run_state, REQUEST_OPTIONS)
             equipped = agent.with_frontend_tools(kept.frontend_tools if kept else ())
             yield from self._state(agent, {**checkout.state, **checkout.run_state})

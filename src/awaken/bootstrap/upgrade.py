@@ -192,6 +192,8 @@ class _Checker:
             )
             await resumability.load_agents(agent_id)
             problems = resumability.start_problems(agent_id, checkout)
+            if checkout.open_run is None:
+                problems += resumability.input_problems(agent_id, dispatch.request.messages)
         except CorruptRecord as error:
             problems = [str(error)]
         return UnfinishedRun(

@@ -15,7 +15,7 @@ from awaken.contracts.storage.store import Store, ToolRecord
 from awaken.contracts.suspension.tickets import Ticket
 from awaken.mailbox.workflow_runs import (
     SentEvent,
-    check_open_workflow,
+    find_receiver,
     find_sent_event,
     make_event,
     plan_reset,
@@ -146,7 +146,7 @@ async def send_event(
     event = SentEvent(run_id=run_id, name=name, payload=data, event_id=named)
     shown = await find_sent_event(services, run, event)
     if shown is None:
-        check_open_workflow(run)
+        run = await find_receiver(services, run)
         request = await make_event(services, run, name, data, named)
         receipt = await context.mailbox.submit(
             request, mode=InputMode.STEER, dedupe_key=event.dedupe_key, asked=event.asked

@@ -51,7 +51,7 @@ async def verify_workflow(registry: RegistryHandle, recording: Recording) -> Rep
     messages = (*recording.history, *recording.input)
     checkout = Checkout(thread=Thread(id=run.thread_id), messages=messages)
     records = tuple(msgspec.convert(it, ToolRecord) for it in recording.journal)
-    problem = await find_journal_problem(agent.workflow, record, checkout, records)
+    problem = await find_journal_problem(agent.workflow, record, checkout, records, is_open=False)
     return ReplayResult(
         mode=ReplayMode.VERIFY,
         is_same=problem is None,

@@ -9,7 +9,6 @@ import msgspec
 
 from awaken.authoring.json_schemas import JsonSchema
 from awaken.contracts.errors import (
-    DedupeConflict,
     DemoRecord,
     InvalidInput,
     LimitExceeded,
@@ -24,9 +23,11 @@ from awaken.contracts.storage.dispatch import InputMode, RunDispatch
 from awaken.contracts.storage.queries import DispatchQuery
 from awaken.contracts.storage.store import Commit, ToolRecord, ToolRecordStatus
 from awaken.contracts.suspension.tickets import Ticket
+from awaken.contracts.tenancy import namespace_in
 from awaken.contracts.tool_results import ToolResult
 from awaken.contracts.tools.tool import ToolEffect
 from awaken.contracts.workflows.errors import (
+    EventIdReused,
     EventRefused,
     NotAWorkflow,
     ResetRefused,
@@ -93,6 +94,24 @@ def check_open_workflow(run: RunRecord) -> None:
         raise RunHasEnded(run_id=run.run_id)
 
 
+async def find_receiver(services: MailboxServices, run: RunRecord) -> RunRecord:
+    """Return the run that an event for a run goes to: it, or what it continues as by now.
+
+    Raises:
+        NotAWorkflow: An agent's model answers in it.
+        RunHasEnded: It takes no more events.
+    """
+    if run.continued_as is None or run.status is not RunStatus.DONE:
+        check_open_workflow(run)
+        return run
+    newest = await services.load_open_run(run.thread_id)
+    if newest is None or not newest.is_workflow or newest.agent_id != run.agent_id:
+        named = run.continued_as.removeprefix(namespace_in(run.run_id))
+        problem = f", and continued as run '{named}', which has not begun or has ended too"
+        raise RunHasEnded(run_id=run.run_id.removeprefix(namespace_in(run.run_id)), problem=problem)
+    return newest
+
+
 class SentEvent(msgspec.Struct, frozen=True, kw_only=True):
     """An event as it is recognized: sent once under its id, to one run."""
 
@@ -131,14 +150,14 @@ async def find_sent_event(
     """Return the receipt of an event that was accepted before, also after the end of its run.
 
     Raises:
-        DedupeConflict: The id was used for another event.
+        EventIdReused: The id was used for another event.
     """
     keyed = DispatchQuery(thread_id=run.thread_id, dedupe_key=event.dedupe_key, limit=1)
     known = next(iter((await services.store.list_dispatches(keyed)).items), None)
     if known is None:
         return None
     if known.request_hash != digest(event.asked):
-        raise DedupeConflict(thread_id=run.thread_id, dedupe_key=event.event_id)
+        raise EventIdReused(thread_id=run.thread_id, dedupe_key=event.event_id, run_id=event.run_id)
     return event.make_receipt(is_duplicate=True)
 
 

@@ -17,7 +17,7 @@ from awaken.contracts.workflows.waits import asks_person
 from awaken.mailbox.workflow_runs import (
     EventReceipt,
     SentEvent,
-    check_open_workflow,
+    find_receiver,
     find_sent_event,
     make_event,
 )
@@ -155,10 +155,12 @@ async def send_event(
     control: RunControl,
     run: RunRecord,
     event: tuple[str, Any, str | None],
+    sender: str | None = None,
 ) -> EventReceipt:
     """Send an event, as name, payload and id, to a run of a workflow, wherever it is.
 
-    It is durable when this returns, and reaches the run once. The same event under the same id
+    A run that has continued as a new one passes it on. With another `sender` than the run's user
+    it is no `message`: what a person says acts for that person, so it is said on the thread. It is durable when this returns, and reaches the run once. The same event under the same id
     gives the same receipt, also after the end of the run.
 
     Raises:
@@ -167,7 +169,7 @@ async def send_event(
         NotAWorkflow: An agent's model answers in the run.
         RunHasEnded: It takes no more events.
         EventRefused: It does not fit.
-        DedupeConflict: The id was used for another event.
+        EventIdReused: The id was used for another event.
         TooManyEvents: Too many events wait, and no step waits for this one.
     """
     name, payload, given_id = event
@@ -178,7 +180,11 @@ async def send_event(
         known = await find_sent_event(services, run, sent)
         if known is not None:
             return known
-    check_open_workflow(run)
+    run = await find_receiver(services, run)
+    is_other = sender is not None and run.user_id not in (None, sender)
+    if name == MESSAGE_EVENT and is_other:
+        problem = "it comes from another user than the run's: send it as a message to the thread"
+        raise EventRefused(what=f"The event '{name}'", problem=problem)
     await check_declared_event(engine, run, name, payload)
     request = await make_event(services, run, name, payload, event_id)
     receipt = await control.submit(

@@ -94,7 +94,7 @@ def test_the_code_that_wrote_a_journal_and_a_patched_one_fit_it(
 @pytest.mark.parametrize(
     ("version", "step", "recorded", "found"),
     [
-        ("renamed", "2", "call save with arguments", "call save with arguments"),
+        ("renamed", "2", "call save with other arguments", 'call save with {"text":"book"}'),
         ("inserted", "3", "gather 2 branches", "call save"),
         ("shortened", "4", "call pay", "the end"),
     ],

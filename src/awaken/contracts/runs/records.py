@@ -155,6 +155,8 @@ class RunRecord(RunProvenance, frozen=True, kw_only=True):
     """The instructions that were made for this run, by the agent that they are for."""
     is_workflow: bool = False
     """Whether it executes a function of steps instead of asking a model."""
+    begun_by: tuple[str | None, ...] = ()
+    """The user that a workflow was started for, once it acts for another one."""
     input: RunInput = RunInput()
     waiting: Waiting | None = None
     termination: Termination | None = None

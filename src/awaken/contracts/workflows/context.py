@@ -1,6 +1,6 @@
 """What the function of a workflow gets: every way to act on the world that can be replayed."""
 
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Iterable, Mapping
 from typing import Any, NoReturn, Protocol, TypeVar, overload
 
 from awaken.contracts.identity import RunIdentity
@@ -233,8 +233,10 @@ class WorkflowContext:
             hours: Hours.
             days: Days of 24 hours.
         """
+        for given in (seconds, minutes, hours, days):
+            check_number("ctx.sleep", given)
         total = seconds + 60 * (minutes + 60 * (hours + 24 * days))
-        await self._steps.sleep(to_ms(max(0, total)) or 0)
+        await self._steps.sleep(to_ms(0 if total < 0 else total) or 0)
 
     async def wait_for(self, name: str, schema: Any = None, *, timeout: float | None = None) -> Any:
         """Wait for an event from outside, and return what it carries.
@@ -246,8 +248,9 @@ class WorkflowContext:
 
         Raises:
             StepTimedOut: No event came in time.
-            EventInvalid: It came before this step, and does not fit.
+            EventInvalid: It fits the schema, and is no value of the type.
         """
+        check_text("ctx.wait_for: the event's name", name)
         return await self._steps.wait_for(name, schema, to_ms(timeout))
 
     async def approve(
@@ -265,7 +268,18 @@ class WorkflowContext:
             parameters: JSON that the decider sees.
             deciders: The users who may decide. None: everybody with the right to decide.
             timeout: Seconds.
+
+        Raises:
+            WorkflowMisuse: The message is no text, or the deciders are no list of texts.
         """
+        check_text("ctx.approve: the message", message)
+        if deciders is not None:
+            if isinstance(deciders, str) or not isinstance(deciders, Iterable):
+                problem = 'ctx.approve: deciders are a list of users, such as deciders=("ann",).'
+                raise WorkflowMisuse(problem=problem)
+            deciders = tuple(deciders)
+            for user in deciders:
+                check_text("ctx.approve: a decider", user)
         return await self._steps.approve(message, parameters, deciders, to_ms(timeout))
 
     async def now(self) -> int:
@@ -288,6 +302,7 @@ class WorkflowContext:
         Args:
             patch_id: The name of the change.
         """
+        check_text("ctx.patched: the id", patch_id)
         return self._steps.patched(patch_id)
 
     def set_status(self, value: Any) -> None:
@@ -315,6 +330,7 @@ def to_ms(seconds: float | None, *, least_s: float = 0) -> int | None:
     """
     if seconds is None:
         return None
+    check_number("A step", seconds)
     if not least_s <= seconds <= LONGEST_S:
         problem = f"A step cannot take {seconds} seconds: it takes {least_s} to {LONGEST_S}."
         raise WorkflowMisuse(problem=problem)
@@ -327,7 +343,30 @@ def to_retry(retry: StepRetry | int | None) -> StepRetry | None:
     Raises:
         WorkflowMisuse: It is not tried even once.
     """
+    is_known = retry is None or isinstance(retry, int | StepRetry)
+    if not is_known or isinstance(retry, bool):
+        raise WorkflowMisuse(problem=f"retry={retry!r}: it is a number or a StepRetry.")
     policy = StepRetry(attempts=retry) if isinstance(retry, int) else retry
     if policy is not None and policy.attempts < 1:
         raise WorkflowMisuse(problem=f"retry={policy.attempts}: a step is tried once at least.")
     return policy
+
+
+def check_text(what: str, value: object) -> None:
+    """Check a text before it is written: a journal with anything else could not be read.
+
+    Raises:
+        WorkflowMisuse: It is none.
+    """
+    if not isinstance(value, str):
+        raise WorkflowMisuse(problem=f"{what} is a text, not {type(value).__name__}.")
+
+
+def check_number(what: str, value: object) -> None:
+    """Check a time.
+
+    Raises:
+        WorkflowMisuse: It is no number.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise WorkflowMisuse(problem=f"{what} takes a number, not {type(value).__name__}.")

@@ -1,6 +1,6 @@
 """Errors of workflows: of their input, of a step, and of events that are sent to them."""
 
-from awaken.contracts.errors import InvalidInput, RunError, UsageError
+from awaken.contracts.errors import DedupeConflict, InvalidInput, RunError, UsageError
 
 
 class WorkflowError(RunError):
@@ -14,6 +14,15 @@ class InvalidWorkflowInput(UsageError):
 
     code = "invalid_workflow_input"
     template = "The input does not fit workflow '{workflow}': {problem}."
+    workflow: str
+    problem: str
+
+
+class WorkflowResultInvalid(WorkflowError):
+    """What the function returned is not of the type that it declares."""
+
+    code = "workflow_result_invalid"
+    template = "The result of workflow '{workflow}' does not fit its declared type: {problem}."
     workflow: str
     problem: str
 
@@ -138,7 +147,18 @@ class RunHasEnded(UsageError):
     """The run has ended and takes no more events."""
 
     code = "run_has_ended"
-    template = "Run '{run_id}' has ended."
+    template = "Run '{run_id}' has ended{problem}."
+    run_id: str
+    problem: str = ""
+
+
+class EventIdReused(DedupeConflict):
+    """The id of an event was used for another event of the run; this one was not kept."""
+
+    template = (
+        "The event_id '{dedupe_key}' was used for an event of run '{run_id}' with another payload; "
+        "give a new event a new id."
+    )
     run_id: str
 
 

@@ -90,13 +90,18 @@ def continue_record(request: RunRequest, previous: RunRecord) -> RunRecord:
     is_told = bool(request.messages) and all(it.sender is not None for it in request.messages)
     if previous.status is not RunStatus.WAITING or is_told:
         return msgspec.structs.replace(previous, dispatch_id=dispatch_id)
-    return msgspec.structs.replace(
+    user_id = (request.user_id if request.messages else None) or previous.user_id
+    record = msgspec.structs.replace(
         previous,
         dispatch_id=dispatch_id,
         session_id=request.session_id,
         transport_request_id=request.transport_request_id,
-        user_id=(request.user_id if request.messages else None) or previous.user_id,
+        user_id=user_id,
     )
+    if previous.is_workflow and user_id != previous.user_id and not previous.begun_by:
+        # Its code sees the first one in every replay: its recorded steps may name that user.
+        record = msgspec.structs.replace(record, begun_by=(previous.user_id,))
+    return record
 
 
 def carry_over(run: Run, previous: RunRecord, answer: Message | None) -> Run:
@@ -140,7 +145,8 @@ def own_tickets(
     """Return the tickets that the run can act on, by call, and set their calls' states."""
     # The questions of a remote agent are about calls that only the remote side knows.
     # The transcript has no open calls of a workflow, whose branches suspend independently.
-    is_model = agent.is_local and agent.workflow is None
+    was_workflow = checkout.open_run is not None and checkout.open_run.is_workflow
+    is_model = agent.is_local and agent.workflow is None and not was_workflow
     is_known = open_calls.__contains__ if is_model else lambda _: True
     tickets = {ticket.call_id: ticket for ticket in checkout.tickets if is_known(ticket.call_id)}
     if tickets:

@@ -175,7 +175,8 @@ class Execution:
             trace = CURRENT_TRACE.set(run.record.trace)
         try:
             if run.agent.is_local:
-                body = None if run.agent.workflow is None else _find_workflow_body()
+                is_workflow = run.agent.workflow is not None or run.record.is_workflow
+                body = _find_workflow_body() if is_workflow else None
                 ended = await call_backend(run, drive=partial(drive_run, run, body))
             else:
                 # Loaded by the first run of a remote agent: most programs have none.

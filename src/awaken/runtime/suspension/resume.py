@@ -10,7 +10,7 @@ import msgspec
 
 from awaken.authoring.json_schemas import JsonSchema
 from awaken.authoring.refusals import truncate_text
-from awaken.contracts.errors import AlreadyDecided, InvalidInput
+from awaken.contracts.errors import AlreadyDecided, InvalidInput, LimitExceeded
 from awaken.contracts.lifecycle import Blocked, TicketStatus
 from awaken.contracts.messages.message import ToolCall
 from awaken.contracts.plugins.loop_state import TOOL_CALL_STATES
@@ -26,6 +26,7 @@ from awaken.contracts.suspension.tickets import (
     ToolCallState,
 )
 from awaken.contracts.suspension.verdicts import read_decision
+from awaken.contracts.workflows.steps import RESULT_BYTES
 from awaken.runtime.journal.outcomes import Finish, StepOutcome
 from awaken.runtime.plugins.input_screens import look_at_decision
 from awaken.runtime.run import Run
@@ -33,6 +34,8 @@ from awaken.runtime.spending.questions import apply_answer, spread_answers
 from awaken.runtime.tools.batch import run_calls
 
 logger = logging.getLogger(__name__)
+_FRAME_BYTES = 1_000
+"""What the record of an answer has besides what the decider gave."""
 
 
 def check_decision(ticket: Ticket, decision: ToolCallResume, now_ms: int) -> bool:
@@ -62,8 +65,22 @@ def check_decision(ticket: Ticket, decision: ToolCallResume, now_ms: int) -> boo
         violations = JsonSchema(schema, what="the response schema").violations(decision.result)
         if violations:
             raise InvalidInput(what="The decision's result", problem="; ".join(violations))
+    if ticket.suspension.action.startswith("workflow:"):
+        _check_size(decision)
     _check_pattern(decision)
     return True
+
+
+def _check_size(decision: ToolCallResume) -> None:
+    """Refuse what the journal of a workflow could not keep: its step would fail by it.
+
+    Raises:
+        LimitExceeded: It is too large.
+    """
+    parts = (decision.result, decision.arguments, decision.reason, decision.decided_by)
+    size, limit = len(msgspec.json.encode(parts)), RESULT_BYTES - _FRAME_BYTES
+    if size > limit:
+        raise LimitExceeded(what="The decision in bytes", size=size, limit=limit)
 
 
 def _check_words(decision: ToolCallResume) -> None:

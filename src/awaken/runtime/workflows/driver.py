@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -23,7 +24,7 @@ from awaken.contracts.storage.dispatch import RunDispatch
 from awaken.contracts.storage.store import ToolRecord
 from awaken.contracts.suspension.tickets import Asks
 from awaken.contracts.tenancy import namespace_in
-from awaken.contracts.workflows.errors import WorkflowMisuse
+from awaken.contracts.workflows.errors import InvalidWorkflowInput, WorkflowMisuse
 from awaken.redaction import describe_error, make_loggable, remove_secrets
 from awaken.runtime.loop.closing import end_step, tell_deadlines
 from awaken.runtime.loop.queued_input import absorb_decisions, absorb_messages
@@ -34,18 +35,23 @@ from awaken.runtime.tools.settle import run_hooks_after
 from .event_queue import find_input, make_event_message
 from .flow import ContinueAsNew, Flow
 from .live_steps import LiveSteps
-from .step_journal import Diverged
+from .step_journal import INPUT, Diverged, find_arguments, find_first_identity
 from .workflow_tools import check_size
 
 logger = logging.getLogger(__name__)
 _LOOK_S = 2.0
 """How often to check for queued input when no signal arrives."""
+_SETTLE_S = 0.02
+"""How long a ticket may wait for other branches, which nearly always wait as well: one commit."""
+_OVERDUE_S = 0.02
+"""How soon to look again for the decision on a ticket whose deadline has passed."""
 
 
 async def drive_workflow(run: Run) -> Termination:
     """Enter the function of a workflow and drive it until it ends or waits."""
     workflow = run.agent.workflow
-    assert workflow is not None
+    if workflow is None or not run.record.is_workflow:
+        return _leave_to_other_code(run)
     if run.step.pending_after_hook is not None:
         await run_hooks_after(run, run.step.pending_after_hook)
         run.step.pending_after_hook = None
@@ -53,7 +59,9 @@ async def drive_workflow(run: Run) -> Termination:
     if run.is_continued or run.recovery is not None:
         # Once: what is recorded later, this entry records itself.
         records = await run.store.list_tool_records(run.identity.run_id)
-    flow = Flow(workflow, records, run.identity, run.inbox.signal)
+    identity = find_first_identity(run.record, run.identity)
+    flow = Flow(workflow, records, identity, run.inbox.signal)
+    flow.journal.recall = partial(find_arguments, run.messages, run.tickets.values())
     steps = flow.port = LiveSteps(run, flow)
     return await WorkflowDriver(run, flow, steps).drive()
 
@@ -67,6 +75,8 @@ class WorkflowDriver:
         self._steps = steps
         self._grace_s = run.services.limits.cancel_grace_ms / 1000
         self._has_cancel = run.token.cause is not None
+        self._looks = 0
+        """How often a decision was looked for that is due."""
 
     async def drive(self) -> Termination:
         """Drive the function until it ends or waits."""
@@ -74,7 +84,15 @@ class WorkflowDriver:
         run.drain_inbox()
         workflow = run.agent.workflow
         assert workflow is not None
-        flow.enter(workflow.read_arguments(find_input(run.record, run.messages)))
+        try:
+            arguments = workflow.read_arguments(find_input(run.record, run.messages))
+        except InvalidWorkflowInput as error:
+            if not (run.is_continued or run.recovery is not None):
+                raise
+            # Other code has taken it: that this code does not is no reason to end the run.
+            found = Divergence(step=INPUT, recorded="input that was taken", found=str(error))
+            return self._diverge(found)
+        flow.enter(arguments)
         try:
             while True:
                 try:
@@ -108,12 +126,15 @@ class WorkflowDriver:
             # A branch waits for what another one does: nothing more will be answered.
             flow.go_live()
         elif not flow.branches.is_idle:
-            if run.journal.tickets:
+            if run.journal.tickets and not await run.inbox.signal.wait(_SETTLE_S):
                 # A branch waits while others go on: its ticket must not depend on them.
                 await run.flush()
+            if run.tickets and not run.journal.tickets:
                 tell_deadlines(run)
         elif not flow.is_live:
-            flow.go_live()
+            flow.check_replayed()
+            if flow.divergence is None:
+                flow.go_live()
         elif not self._steps.release_answered():
             return self._park()
         return None
@@ -138,8 +159,26 @@ class WorkflowDriver:
         run, branches = self._run, self._flow.branches
         if branches.is_idle or (self._has_cancel and self._flow.is_live):
             await asyncio.sleep(0)
-        elif not await run.inbox.signal.wait(_LOOK_S) and run.store.is_shared:
+            return
+        left_s = self._find_time_left()
+        if await run.inbox.signal.wait(min(left_s, _LOOK_S)):
+            return
+        is_due = left_s < _LOOK_S
+        self._looks = self._looks + 1 if is_due else 0
+        if is_due or run.store.is_shared:
             run.has_input = True
+
+    def _find_time_left(self) -> float:
+        """Return for how long no timer of a waiting branch is due, in seconds.
+
+        The sweeper decides those that are: a branch must not wait for it until others are done.
+        """
+        due = [it.expires_at for it in self._run.tickets.values() if it.decision is None]
+        left_ms = min((it for it in due if it is not None), default=None)
+        if left_ms is None:
+            return _LOOK_S
+        left_s = (left_ms + 1 - self._run.services.clock.now_ms()) / 1000
+        return max(left_s, min(_LOOK_S, _OVERDUE_S * 2 ** min(self._looks, 10)))
 
     async def _take_input(self) -> None:
         """Take in queued messages, events and decisions; durable before a step sees them."""
@@ -168,23 +207,7 @@ class WorkflowDriver:
         return Suspended()
 
     def _diverge(self, found: Divergence) -> Termination:
-        """Let the run wait for other code; nothing of this entry is kept."""
-        run = self._run
-        if self._has_cancel:
-            return Cancelled(cause=run.cancel_cause)
-        run.journal.tool_records = ()
-        run.journal.tickets.clear()
-        problem = f"step {found.step}: recorded {found.recorded}, found {found.found}"
-        logger.error("Run '%s' waits: its workflow diverged: %s", run.identity.run_id, problem)
-        run.waiting = Waiting(
-            reason=WaitingReason.WORKFLOW_DIVERGED,
-            message=WaitingReason.WORKFLOW_DIVERGED.value,
-            ticket_ids=tuple(it.ticket_id for it in run.tickets.values()),
-            since_dispatch_id=run.identity.dispatch_id,
-            problem=problem,
-            diverged=found,
-        )
-        return Suspended()
+        return diverge(self._run, found, is_cancelled=self._has_cancel)
 
     def _finish(self, error: BaseException | None, result: Any) -> Termination:
         run, flow = self._run, self._flow
@@ -230,6 +253,8 @@ class WorkflowDriver:
         end_step(run)
 
     def _fail(self, error: BaseException) -> Termination:
+        # Of a TaskGroup, what it was refused for has the way out.
+        error = _find_misuse(error) or error
         if isinstance(error, AwakenError):
             return Failed(message=remove_secrets(str(error)), code=error.code)
         known = self._flow.last_failure
@@ -295,6 +320,40 @@ class WorkflowDriver:
 
     async def _leave(self) -> None:
         await self._flow.leave(self._grace_s)
+
+
+def _leave_to_other_code(run: Run) -> Termination:
+    """Let a run wait whose agent has become a workflow, or the reverse."""
+    one, two = "a workflow", "an agent with a model"
+    if not run.record.is_workflow:
+        one, two = two, one
+    found = Divergence(step=INPUT, recorded=f"'{run.record.agent_id}' as {one}", found=two)
+    return diverge(run, found, is_cancelled=run.token.cause is not None)
+
+
+def diverge(run: Run, found: Divergence, *, is_cancelled: bool) -> Termination:
+    """Let a run wait for other code; nothing of this entry is kept."""
+    if is_cancelled:
+        return Cancelled(cause=run.cancel_cause)
+    run.journal.tool_records = ()
+    run.journal.tickets.clear()
+    problem = f"step {found.step}: recorded {found.recorded}, found {found.found}"
+    logger.error("Run '%s' waits: its workflow diverged: %s", run.identity.run_id, problem)
+    run.waiting = Waiting(
+        reason=WaitingReason.WORKFLOW_DIVERGED,
+        message=WaitingReason.WORKFLOW_DIVERGED.value,
+        ticket_ids=tuple(it.ticket_id for it in run.tickets.values()),
+        since_dispatch_id=run.identity.dispatch_id,
+        problem=problem,
+        diverged=found,
+    )
+    return Suspended()
+
+
+def _find_misuse(error: BaseException) -> WorkflowMisuse | None:
+    if isinstance(error, BaseExceptionGroup):
+        return next(filter(None, map(_find_misuse, error.exceptions)), None)
+    return error if isinstance(error, WorkflowMisuse) else None
 
 
 def _describe_end(error: BaseException | None) -> str:

@@ -215,14 +215,24 @@ class WorkflowEntry:
             self._fail(WorkflowMisuse(problem=problem))
 
     def _open(
-        self, branch: Branch, kind: StepKind, name: str, arguments: Any = None
+        self, branch: Branch, kind: StepKind, name: str, arguments: Any = None, wanted: Any = None
     ) -> WorkflowStep:
         try:
-            return self.journal.open_step(branch.next_path(), kind, name, arguments)
+            return self.journal.open_step(branch.next_path(), kind, name, arguments, wanted)
         except Diverged as error:
-            self.divergence = self.divergence or error.divergence
-            self.branches.changed.ring()
+            self._note_divergence(error)
             raise
+
+    def _note_divergence(self, error: Diverged) -> None:
+        self.divergence = self.divergence or error.divergence
+        self.branches.changed.ring()
+
+    def check_replayed(self) -> None:
+        """Find a recorded step that no branch has come by, now that all of them wait."""
+        try:
+            self.journal.check_all_seen("another way")
+        except Diverged as error:
+            self._note_divergence(error)
 
     async def _take(
         self,
@@ -230,10 +240,11 @@ class WorkflowEntry:
         name: str,
         arguments: Any,
         live: Callable[[LivePort, WorkflowStep], Awaitable[ToolResult]],
+        wanted: Any = None,
     ) -> tuple[WorkflowStep, ToolResult]:
         """Take one step: its recorded result, or the result of executing it now."""
         branch = await self._enter_step()
-        step = self._open(branch, kind, name, arguments)
+        step = self._open(branch, kind, name, arguments, wanted)
         record = step.record
         try:
             if step.is_done and record is not None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from awaken.authoring.json_schemas import JsonSchema
 from awaken.contracts.messages.message import (
     Message,
     Role,
@@ -50,11 +51,15 @@ class EventQueue:
         self._read = 0
         self._waiting: list[WaitingEvent] = []
 
-    def take(self, name: str) -> WaitingEvent | None:
-        """Take the oldest event of a name; None if there is none."""
+    def take(self, name: str, wanted: JsonSchema | None) -> WaitingEvent | None:
+        """Take the oldest event of a name that fits; None if there is none.
+
+        One that came before its step, and does not fit it, must not end the run: it stays here for
+        a step that wants it.
+        """
         self._read_new()
         for place, event in enumerate(self._waiting):
-            if event.name == name:
+            if event.name == name and (wanted is None or not wanted.violations(event.payload)):
                 self._taken.add(event.message_id)
                 return self._waiting.pop(place)
         return None

@@ -9,7 +9,8 @@ import msgspec
 
 from awaken.authoring.delegates import delegate_tool_id
 from awaken.authoring.output import OutputInvalid, OutputType
-from awaken.authoring.workflows import compile_schema, decode_as, encode_input
+from awaken.authoring.schema import schema_of
+from awaken.authoring.workflows import Workflow, compile_schema, decode_as, encode_input
 from awaken.contracts.identity import RunIdentity
 from awaken.contracts.suspension.tickets import (
     Asks,
@@ -37,7 +38,7 @@ from .branches import Branch, CodePause, check_branches, raise_error
 from .entry import WorkflowEntry
 from .event_queue import make_event_ticket
 from .step_errors import can_retry
-from .step_journal import WorkflowStep
+from .step_journal import Diverged, WorkflowStep
 from .workflow_tools import (
     AskTool,
     StartTool,
@@ -118,7 +119,7 @@ class Flow(WorkflowEntry):
         agent_id = name_agent(agent)
         wanted = None if output is None else OutputType(output)
         tool = AskTool(agent_id, None if wanted is None else wanted.schema)
-        given = {"prompt": _encode_prompt(agent_id, prompt)}
+        given = {"prompt": _encode_prompt(agent_id, _fill_prompt(agent, prompt))}
 
         async def once() -> Any:
             step, result = await self._take(
@@ -126,6 +127,7 @@ class Flow(WorkflowEntry):
                 delegate_tool_id(agent_id),
                 given,
                 lambda port, step: port.call(step, tool, timeout_ms),
+                None if wanted is None else wanted.schema,
             )
             return self._decode_answer(step, self._answer(step, result).data, output, wanted)
 
@@ -138,7 +140,7 @@ class Flow(WorkflowEntry):
         step, result = await self._take(
             StepKind.START,
             delegate_tool_id(agent_id),
-            {"prompt": _encode_prompt(agent_id, prompt)},
+            {"prompt": _encode_prompt(agent_id, _fill_prompt(agent, prompt))},
             lambda port, step: port.call(step, StartTool(agent_id), None),
         )
         return str(self._answer(step, result).data)
@@ -151,6 +153,7 @@ class Flow(WorkflowEntry):
         try:
             return wanted.decode(data) if isinstance(data, str) else decode_as(output, data)
         except (OutputInvalid, msgspec.ValidationError) as error:
+            self._check_form(step, wanted.schema)
             problem, code = str(error), "invalid_output"
             raise StepFailed(
                 step=step.path, name=step.name, problem=problem, cause_code=code
@@ -200,7 +203,7 @@ class Flow(WorkflowEntry):
         checked = compile_schema(f"event '{name}'", schema)
         shown = schema if isinstance(schema, dict) else None
         if checked is not None and shown is None:
-            shown = OutputType(schema).schema
+            shown = schema_of(schema, what=f"event '{name}'")
         message = f"Waiting for the event '{name}'"
         ticket = make_event_ticket(
             "wait_for", message, DecisionAction.CANCEL, {"event": name}, shown
@@ -210,11 +213,25 @@ class Flow(WorkflowEntry):
             StepKind.WAIT_FOR, name, given, ticket, timeout_ms, checked
         )
         data = self._answer(step, result).data
+        if step.is_changed and checked is not None and checked.violations(data):
+            self._check_form(step, shown)
         try:
             return decode_as(schema, data)
         except msgspec.ValidationError as error:
+            self._check_form(step, shown)
             problem = str(error)
             raise EventInvalid(step=step.path, name=name, problem=problem) from error
+
+    def _check_form(self, step: WorkflowStep, wanted: Any) -> None:
+        """A recorded result does not fit: other code has taken the step if it wanted another form.
+
+        Raises:
+            Diverged: So it is; the code must not see it as a failure.
+        """
+        if step.is_changed:
+            error = self.journal.explain_form(step.path, wanted)
+            self._note_divergence(error)
+            raise error
 
     async def approve(
         self,
@@ -245,7 +262,11 @@ class Flow(WorkflowEntry):
         wanted: Any = None,
     ) -> tuple[WorkflowStep, ToolResult]:
         return await self._take(
-            kind, name, given, lambda port, step: port.suspend(step, ticket, duration_ms, wanted)
+            kind,
+            name,
+            given,
+            lambda port, step: port.suspend(step, ticket, duration_ms, wanted),
+            ticket.suspension.response_schema,
         )
 
     async def read_value(self, kind: str) -> Any:
@@ -293,9 +314,7 @@ class Flow(WorkflowEntry):
         """Run branches side by side."""
         check_branches(branches)
         branch = await self._enter_step(*branches)
-        step = self._open(branch, StepKind.GATHER, f"{len(branches)} branches")
-        self._mark(step)
-        below = self._start_below(step, branches)
+        _, below = self._start_below(branch, StepKind.GATHER, branches)
         try:
             while len(below.over) < len(below.tasks):
                 await self._wait_below(below)
@@ -313,8 +332,7 @@ class Flow(WorkflowEntry):
         if not branches:
             raise WorkflowMisuse(problem="ctx.race needs at least one branch.")
         branch = await self._enter_step(*branches)
-        step = self._open(branch, StepKind.RACE, f"{len(branches)} branches")
-        below = self._start_below(step, branches)
+        step, below = self._start_below(branch, StepKind.RACE, branches)
         try:
             winner = await self._find_winner(step, below)
             losers = [it for it in range(len(branches)) if it != winner]
@@ -355,9 +373,16 @@ class Flow(WorkflowEntry):
         return winner
 
     def _start_below(
-        self, step: WorkflowStep, works: tuple[Coroutine[Any, Any, Any], ...]
-    ) -> "_Below":
-        """Start the branches of a step."""
+        self, branch: Branch, kind: StepKind, works: tuple[Coroutine[Any, Any, Any], ...]
+    ) -> "tuple[WorkflowStep, _Below]":
+        """Open a step that has branches, and start them."""
+        try:
+            step = self._open(branch, kind, f"{len(works)} branches")
+        except Diverged:
+            for work in works:
+                work.close()
+            raise
+        self._mark(step)
         below = _Below(step.path)
 
         def note(index: int, task: "asyncio.Task[Any]") -> None:
@@ -373,7 +398,7 @@ class Flow(WorkflowEntry):
         for index, work in enumerate(works):
             prefix = f"{step.path}.{index}."
             below.tasks.append(self.branches.start(prefix, work, partial(note, index)))
-        return below
+        return step, below
 
     async def _wait_below(self, below: "_Below") -> None:
         """Wait until all branches of a step are over, or one more in a race."""
@@ -383,6 +408,11 @@ class Flow(WorkflowEntry):
         finally:
             below.pause = None
             self.branches.return_to_code(pause)
+
+
+def _fill_prompt(agent: Any, prompt: Any) -> Any:
+    """A workflow that is given nothing begins without arguments."""
+    return {} if prompt == "" and isinstance(agent, Workflow) else prompt
 
 
 def _encode_prompt(agent_id: str, prompt: Any) -> str:

@@ -1,5 +1,7 @@
 """Whether the code of a workflow fits the journal of a run; nothing of it is executed."""
 
+from functools import partial
+
 from awaken.authoring.workflows import Workflow
 from awaken.contracts.messages.message import Transcript
 from awaken.contracts.runs.records import Divergence, RunRecord
@@ -10,24 +12,32 @@ from awaken.runtime.primitives.signals import WakeSignal
 
 from .event_queue import find_input
 from .flow import ContinueAsNew, Flow
-from .step_journal import Diverged
+from .step_journal import Diverged, find_arguments, find_first_identity
 
 LOOKS = 50
 LOOK_S = 0.1
 
 
 async def find_journal_problem(
-    workflow: Workflow, record: RunRecord, checkout: Checkout, records: tuple[ToolRecord, ...]
+    workflow: Workflow,
+    record: RunRecord,
+    checkout: Checkout,
+    records: tuple[ToolRecord, ...],
+    *,
+    is_open: bool = True,
 ) -> str | None:
     """Return why a run could not go on with this code, or None.
 
-    Every step is answered from the journal. Where the journal ends, so does the check.
+    Every step is answered from the journal. Where the journal ends, so does the check. A run that
+    is not open may have taken its last steps when it was cancelled: no code comes by them here.
     """
     try:
         arguments = workflow.read_arguments(find_input(record, Transcript(checkout.messages)))
     except InvalidWorkflowInput as error:
         return str(error)
-    flow = Flow(workflow, records, record.identity, WakeSignal())
+    identity = find_first_identity(record, record.identity)
+    flow = Flow(workflow, records, identity, WakeSignal())
+    flow.journal.recall = partial(find_arguments, checkout.messages, checkout.tickets)
     flow.enter(arguments)
     assert flow.root is not None
     try:
@@ -37,6 +47,8 @@ async def find_journal_problem(
                 return "the workflow waits for something that is no step"
             # Only in vain: a long journal may take many.
             looks += not await flow.branches.changed.wait(LOOK_S)
+        if is_open and checkout.cancel_cause is None and not flow.root.done() and not flow.fatal:
+            flow.check_replayed()
         return _describe(flow)
     finally:
         await flow.leave(LOOK_S)

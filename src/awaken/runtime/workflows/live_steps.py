@@ -65,7 +65,7 @@ from awaken.runtime.tools.settle import (
 
 from .event_queue import EventQueue, WaitingEvent
 from .flow import Flow
-from .step_errors import DECLINED, ONCE_TIMEOUT, TIMED_OUT
+from .step_errors import DECLINED, TIMED_OUT, explain_timeout
 from .step_journal import WorkflowStep
 from .wait_answers import build_answer, edit_call
 from .workflow_tools import AskTool, NamedTool, WantedTool
@@ -99,8 +99,9 @@ class LiveSteps:
     # --- markers and values ---
 
     def note(self, step: WorkflowStep, data: Any = None) -> None:
-        """Write a marker with the next commit."""
-        self._record(step, ToolResult(tool_name=step.name, data=data))
+        """Write a marker with the next commit; a race is open until its winner is recorded."""
+        is_open = step.kind is StepKind.RACE
+        self._record(step, None if is_open else ToolResult(tool_name=step.name, data=data))
 
     async def read_value(self, step: WorkflowStep) -> ToolResult:
         """Read the clock, a random number or a new id; durable when it is returned."""
@@ -234,10 +235,8 @@ class LiveSteps:
                 return attempt, ToolOutput(result=result), False
             attempt.output, attempt.is_again = None, True
             output = await execute_alone(run, attempt, timeout_ms)
-        if effect is ToolEffect.ONCE and output.result.error_class == "tool_timeout":
-            metadata = {**output.result.metadata, "code": ONCE_TIMEOUT}
-            result = msgspec.structs.replace(output.result, metadata=metadata)
-            output = ToolOutput(result=result)
+        if output.result.error_class == "tool_timeout":
+            output = explain_timeout(output.result, effect, timeout_ms)
         return attempt, output, False
 
     async def _ask_gates(self, call: ToolCall, resume: ToolCallResume | None) -> ToolOutput | None:
@@ -325,7 +324,7 @@ class LiveSteps:
         if step.record is None:
             message_id = self._announce(call)
             if step.kind is StepKind.WAIT_FOR:
-                event = self.events.take(step.name)
+                event = self.events.take(step.name, wanted)
             is_over = step.kind is StepKind.SLEEP and not duration_ms
             if event is None and not is_over:
                 message_id = ""
@@ -335,11 +334,13 @@ class LiveSteps:
                 result = ToolResult.from_ticket(step.name, asked)
                 write_result(run, call, result)
                 self._record(step, result)
+                # Its deadline counts from now on, also while other branches execute.
+                self._branches.changed.ring()
         resume = None
         if call.id in run.tickets:
             found = await self._await_answer(step)
             event, resume = (found, None) if isinstance(found, WaitingEvent) else (None, found)
-        result = build_answer(step, event, resume, self._checks.get(step.path))
+        result = build_answer(step, event, resume)
         if event is not None and call.id in run.tickets:
             self._close_ticket(run.tickets[call.id], "event")
             resume = ToolCallResume(decision_id=event.message_id, result=event.payload)
@@ -384,7 +385,8 @@ class LiveSteps:
             answer: Any = None
             if ticket.decision is None:
                 is_event = ticket.suspension.action == "workflow:wait_for"
-                answer = self.events.take(ticket.tool_name) if is_event else None
+                wanted = self._checks.get(read_path(key))
+                answer = self.events.take(ticket.tool_name, wanted) if is_event else None
                 if answer is None:
                     continue
             has_released = True

@@ -1,6 +1,9 @@
 """From the result of a step to the exception that its workflow sees."""
 
+import msgspec
+
 from awaken.contracts.tool_results import ToolResult, ToolStatus
+from awaken.contracts.tools.tool import ToolEffect, ToolOutput
 from awaken.contracts.workflows.errors import (
     EventInvalid,
     OutcomeUnknown,
@@ -52,3 +55,13 @@ def can_retry(error: StepFailed) -> bool:
     if isinstance(error, StepDeclined | StepBlocked | ResultTooLarge | OutcomeUnknown):
         return False
     return error.cause_code not in ("invalid_arguments", "tool_not_found", ONCE_TIMEOUT)
+
+
+def explain_timeout(result: ToolResult, effect: ToolEffect, timeout_ms: int | None) -> ToolOutput:
+    """Name the time that the step gave the call; a `once` call may have taken effect."""
+    if timeout_ms is not None:
+        result = msgspec.structs.replace(result, message=f"no result within {timeout_ms} ms")
+    if effect is ToolEffect.ONCE:
+        metadata = {**result.metadata, "code": ONCE_TIMEOUT}
+        result = msgspec.structs.replace(result, metadata=metadata)
+    return ToolOutput(result=result)

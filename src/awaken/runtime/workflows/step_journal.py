@@ -4,15 +4,22 @@ A step's path is its ordinal within its branch; the steps of a branch of step 3 
 `3.0.2` and so on. It never depends on the order in which steps finish.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import msgspec
 
-from awaken.contracts.runs.records import Divergence
+from awaken.contracts.identity import RunIdentity
+from awaken.contracts.messages.message import Message
+from awaken.contracts.runs.records import Divergence, RunRecord
 from awaken.contracts.storage.store import ToolRecord, ToolRecordStatus
-from awaken.contracts.suspension.tickets import hash_call
+from awaken.contracts.suspension.tickets import Ticket, hash_call
 from awaken.contracts.tool_results import ToolStatus
 from awaken.contracts.workflows.steps import StepKind, read_path
+from awaken.redaction import remove_secrets
+
+INPUT = "input"
+"""In place of a step's path: the run differs before its first step."""
 
 
 class Diverged(BaseException):
@@ -34,6 +41,8 @@ class WorkflowStep(msgspec.Struct, eq=False):
     generation: int
     """How often the run had been reset when the step was first taken."""
     record: ToolRecord | None = None
+    is_changed: bool = False
+    """Whether the code wants a result of another form than the one that is recorded."""
 
     @property
     def is_waiting(self) -> bool:
@@ -55,6 +64,8 @@ class StepJournal:
     """The records of one run by path; it notes which of them the code has come by."""
 
     def __init__(self, records: Iterable[ToolRecord]) -> None:
+        self.recall: Callable[[str], Any] = _recall_nothing
+        """Finds the recorded arguments of a call, to name a difference."""
         self.generation = 0
         self.last_place = 0
         """The place of the record that was written last."""
@@ -81,25 +92,59 @@ class StepJournal:
             if known is not None and known.step < record.step:
                 del self.steps[path]
 
-    def open_step(self, path: str, kind: StepKind, name: str, arguments: object) -> WorkflowStep:
+    def open_step(
+        self, path: str, kind: StepKind, name: str, arguments: object, wanted: Any = None
+    ) -> WorkflowStep:
         """Return a step with its record, if the journal has the same one at its place.
+
+        `wanted` is the JSON Schema of its result, if it has one. A step that has its result may
+        want another form than it did: only the result itself tells whether it fits.
 
         Raises:
             Diverged: The journal has another one there, or goes on without this one.
         """
-        hashed = hash_call(name, arguments)
+        form = "" if wanted is None else f":{hash_schema(wanted)}"
+        own = hash_call(name, arguments)
+        hashed = f"{own}{form}"
         record = self.steps.get(path)
         self._seen.add(path)
         if record is None:
             self._check_end(path, kind, name)
             return WorkflowStep(path, kind, name, arguments, hashed, self.generation)
-        is_same = (record.kind, record.tool_name, record.arguments_hash) == (kind, name, hashed)
-        if not is_same:
-            found = describe_step(kind, name, None if record.tool_name != name else hashed)
-            shown = None if record.tool_name != name else record.arguments_hash
-            recorded = describe_step(record.kind, record.tool_name, shown)
-            raise Diverged(Divergence(step=path, recorded=recorded, found=found))
-        return WorkflowStep(path, kind, name, arguments, hashed, record.step, record)
+        was, _, old_form = record.arguments_hash.partition(":")
+        if (record.kind, record.tool_name, was) != (kind, name, own):
+            raise self._explain(path, describe_step(kind, name), arguments)
+        step = WorkflowStep(path, kind, name, arguments, hashed, record.step, record)
+        step.is_changed = old_form != form[1:]
+        if step.is_changed and not step.is_done:
+            raise self.explain_form(path, wanted)
+        return step
+
+    def _explain(self, path: str, found: str, arguments: object) -> Diverged:
+        """Return how a step differs; its arguments are named if nothing else does."""
+        record = self.steps[path]
+        recorded = describe_step(record.kind, record.tool_name)
+        if recorded == found:
+            known = self.recall(record.call_id)
+            if known is None:
+                recorded, found = (
+                    f"{recorded} with other arguments",
+                    f"{found} with {_show(arguments)}",
+                )
+            else:
+                one, two = keep_differences(known, arguments)
+                recorded, found = f"{recorded} with {_show(one)}", f"{found} with {_show(two)}"
+        return Diverged(Divergence(step=path, recorded=recorded, found=found))
+
+    def explain_form(self, path: str, wanted: Any) -> Diverged:
+        """Return that the code wants a result of another form than the step was taken with."""
+        record = self.steps[path]
+        name = describe_step(record.kind, record.tool_name)
+        asked = None if record.result is None else record.result.suspension
+        was = None if asked is None else asked.suspension.response_schema
+        recorded = f"{name} with another schema" if was is None else f"{name} as {_show(was)}"
+        found = f"{name} as {'any JSON' if wanted is None else _show(wanted)}"
+        return Diverged(Divergence(step=path, recorded=recorded, found=found))
 
     def _check_end(self, path: str, kind: StepKind, name: str) -> None:
         """A step that is not recorded may only follow the recorded ones of its branch."""
@@ -144,7 +189,69 @@ def split_path(path: str) -> tuple[str, int]:
     return prefix, int(ordinal)
 
 
-def describe_step(kind: str, name: str, arguments_hash: str | None = None) -> str:
-    """Describe a step for people; with a hash if only its arguments differ."""
-    shown = f"{kind} {name}" if name and name != kind else kind
-    return shown if arguments_hash is None else f"{shown} with arguments {arguments_hash[:8]}"
+def describe_step(kind: str, name: str) -> str:
+    """Describe a step for people."""
+    return f"{kind} {name}" if name and name != kind else kind
+
+
+def hash_schema(schema: Any) -> str:
+    """Hash what a JSON Schema demands; titles and descriptions demand nothing."""
+    return hash_call("", _strip(schema))[:16]
+
+
+def _strip(schema: Any, *, is_names: bool = False) -> Any:
+    """Return a schema without its notes; the keys of `properties` are names, and stay."""
+    if isinstance(schema, list):
+        return [_strip(it) for it in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        key: _strip(value, is_names=key in _NAMED and not is_names)
+        for key, value in schema.items()
+        if is_names or key not in _NOTES
+    }
+
+
+_NOTES = frozenset({"title", "description", "examples", "$comment"})
+_NAMED = frozenset({"properties", "$defs", "definitions", "patternProperties"})
+_SHOWN_CHARS = 300
+"""How much of a value a difference shows."""
+
+
+def keep_differences(one: Any, two: Any) -> tuple[Any, Any]:
+    """Return two values without the fields that are the same in both."""
+    if not (isinstance(one, dict) and isinstance(two, dict)):
+        return one, two
+    same = [key for key in one if key in two and one[key] == two[key]]
+    return (
+        {key: it for key, it in one.items() if key not in same},
+        {key: it for key, it in two.items() if key not in same},
+    )
+
+
+def _show(value: Any) -> str:
+    text = remove_secrets(msgspec.json.encode(value).decode())
+    return text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}…"
+
+
+def find_first_identity(record: RunRecord, identity: RunIdentity) -> RunIdentity:
+    """Return the identity that a workflow's code sees: the user is the one of its start."""
+    if not record.begun_by:
+        return identity
+    return msgspec.structs.replace(identity, user_id=record.begun_by[0])
+
+
+def find_arguments(messages: Iterable[Message], tickets: Iterable[Ticket], call_id: str) -> Any:
+    """Return the arguments that a recorded call was made with; None if they are not kept."""
+    for ticket in tickets:
+        if ticket.call_id == call_id:
+            return ticket.arguments
+    for message in messages:
+        for call in message.tool_calls or ():
+            if call.id == call_id:
+                return call.arguments
+    return None
+
+
+def _recall_nothing(_call_id: str) -> None:
+    """Know no arguments."""

@@ -1,7 +1,5 @@
 """What a step gets that has waited: an event, a decision, or that its time is over."""
 
-from typing import Any
-
 from awaken.contracts.messages.message import ToolCall
 from awaken.contracts.suspension.tickets import DecisionAction, ToolCallResume
 from awaken.contracts.tool_results import ToolResult
@@ -13,9 +11,9 @@ from .step_journal import WorkflowStep
 
 
 def build_answer(
-    step: WorkflowStep, event: WaitingEvent | None, resume: ToolCallResume | None, wanted: Any
+    step: WorkflowStep, event: WaitingEvent | None, resume: ToolCallResume | None
 ) -> ToolResult:
-    """Return the result of a step that waited; `wanted` is the schema of its event, if any."""
+    """Return the result of a step that waited."""
     name = step.name
     is_no = resume is not None and resume.action is DecisionAction.CANCEL
     if step.kind is StepKind.APPROVE and resume is not None:
@@ -27,11 +25,7 @@ def build_answer(
         }
         return ToolResult(tool_name=name, data=data)
     if event is not None:
-        violations = [] if wanted is None else wanted.violations(event.payload)
         known = {"event_id": event.message_id}
-        if violations:
-            text = "; ".join(violations)
-            return ToolResult.error(name, text, code="event_invalid", **known)
         return ToolResult(tool_name=name, data=event.payload, metadata=known)
     if is_no:
         return ToolResult.error(name, "no event came in time", code=TIMED_OUT)
