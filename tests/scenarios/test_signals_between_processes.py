@@ -142,7 +142,14 @@ def test_who_waits_for_a_run_reads_nothing_because_of_other_threads() -> None:
             other = PostgresBus(server().url, channel=processes.schema)
             await other.open()
             heard: list[str] = []
-            there._parts.node.bus.subscribe(lambda signal: heard.append(signal.thread_id))
+            bus = there._parts.node.bus
+            bus.subscribe(lambda signal: heard.append(signal.thread_id))
+            bus.follow("t")
+            bus.follow(None)
+            while "heard" not in heard:
+                # From then on every channel is listened to.
+                other.tell(Signal(kind=SignalKind.RUN_CHANGED, thread_id="heard"))
+                await asyncio.sleep(0.01)
             before = store.loaded
             waiting = asyncio.create_task(there.wait(receipt.run_id))
             while store.loaded < before + 2:
