@@ -385,7 +385,8 @@ class EventStream:
     def _leave_source(self) -> None:
         """Note that live events are over; what they showed may have to be dropped."""
         self.live = None
-        self._owes_reset = self._is_provisional
+        # A source that showed nothing pays no debt of an earlier one.
+        self._owes_reset = self._owes_reset or self._is_provisional
         self._is_provisional = False
 
     def _find_level(self, batch: Batch) -> tuple[int, int]:
