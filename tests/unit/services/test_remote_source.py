@@ -227,6 +227,8 @@ class Client:
                 assert not self.text, "a step began while one was open"
             case TextDelta(delta=text):
                 self.text += text
+                numbers = [int(it.split(":")[1]) for it in self.text.split()]
+                assert numbers == sorted({*numbers}), "a piece came twice or too late"
                 version = int(text.split()[0].split(":")[0])
                 assert version >= self.version, "a process spoke that had lost the run"
                 self.version = version
@@ -327,7 +329,8 @@ def test_what_a_careful_client_keeps_is_the_log(schedule: Schedule) -> None:
 
 
 LATE_FRAME = (
-    "show", "exchange", "show", "flush", "ask again", "answer", "newest first", "deliver",
+    "show", "find", "answer", "deliver", "show", "flush", "ask again", "answer", "newest first",
+    "deliver",
     "show", "commit", "exchange", "wake",
 )  # fmt: skip
 """A frame of an earlier snapshot comes after a later snapshot, with the number that is next."""
