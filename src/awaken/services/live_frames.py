@@ -33,6 +33,8 @@ ASK_MS = 1_000
 """The least time between two requests for a snapshot."""
 RENEW_MS = 5_000
 """How often a reading node says that it still reads."""
+ASLEEP_MS = 1_000
+"""A tick that comes so late says that this process slept, not that the source was silent."""
 UNFINISHED_MAX = 512
 """With more unfinished events than this, pieces are joined."""
 
@@ -197,7 +199,8 @@ class RemoteSource:
         """The node of the latest snapshot, whose number is kept also after it was lost."""
         self._version = 0
         self._stream = self._n = 0
-        self._heard_at = self._asked_at = self._asked_since = self._renewed_at = 0
+        self._heard_at = self._asked_at = self._asked_since = 0
+        self._renewed_at = self._ticked_at = 0
         self._is_behind = False
         """Whether a frame is missing, so that the next ones are of no use."""
 
@@ -252,6 +255,10 @@ class RemoteSource:
 
     def tick(self, now: int) -> None:
         """Renew the interest, ask again, or give up a node that is silent."""
+        if now - self._ticked_at >= ASLEEP_MS:
+            # What the node has sent meanwhile may still have to be read.
+            self._heard_at = max(self._heard_at, now - SILENCE_MS + ASLEEP_MS)
+        self._ticked_at = now
         if self._source is not None and now - self._heard_at >= SILENCE_MS:
             if self.asked == self._source:
                 self.asked = None

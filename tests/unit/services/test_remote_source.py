@@ -32,6 +32,7 @@ from awaken.services import event_streams, live_frames
 from awaken.services.event_streams import EventStream, StreamHub
 from awaken.services.live_frames import (
     ASK_MS,
+    ASLEEP_MS,
     RENEW_MS,
     SILENCE_MS,
     Frame,
@@ -46,6 +47,7 @@ from awaken.services.live_runs import LiveRuns
 
 THREAD, RUN = "t", "r"
 NODES = ("a", "b", "c")
+TICK_MS = 250
 TRIES = 500
 """How many schedules are played; a planted bug that none of them notices is not noticed."""
 
@@ -246,8 +248,10 @@ def _exchange(world: World, _: int) -> None:
 
 
 def _pass(world: World, ms: int) -> None:
-    world.now += ms
-    world.source.tick(world.now)
+    """Let time pass in steps, as a process does that is not asleep."""
+    for _ in range(0, ms, TICK_MS):
+        world.now += TICK_MS
+        world.source.tick(world.now)
 
 
 OPS: dict[str, Callable[[World, int], object]] = {
@@ -484,11 +488,16 @@ def test_a_source_is_renewed_asked_again_and_given_up() -> None:
         world.source.tick(world.now)
     assert asked() == [Want.MORE, Want.MORE]
     assert RENEW_MS == 5_000
-    world.source.tick(world.now + SILENCE_MS - 1)
-    assert world.source.run is not None
     asked()
+    # A process that slept has not heard what waits for it.
+    world.source.tick(world.now + 2 * SILENCE_MS)
+    world.now += 2 * SILENCE_MS
+    assert world.source.run is not None
+    world.source.tick(world.now + ASLEEP_MS - 1)
     run = world.source.run
-    world.source.tick(world.now + SILENCE_MS)
+    assert run is not None
+    asked()
+    world.source.tick(world.now + ASLEEP_MS)
     assert world.source.run is None
     assert run.feed.is_closed
     assert asked() == []
