@@ -142,17 +142,26 @@ def test_who_waits_for_a_run_reads_nothing_because_of_other_threads() -> None:
             other = PostgresBus(server().url, channel=processes.schema)
             await other.open()
             heard: list[str] = []
-            there._parts.node.bus.subscribe(lambda signal: heard.append(signal.thread_id))
+            bus = there._parts.node.bus
+            bus.subscribe(lambda signal: heard.append(signal.thread_id))
+            bus.follow("t")
+            bus.follow(None)
+            kind = SignalKind.RUN_CHANGED
+            others = [*(f"other-{number}" for number in range(50)), "last"]
+            while not {*others} <= {*heard}:
+                # Until the channels of all these threads are listened to.
+                for name in others:
+                    other.tell(Signal(kind=kind, thread_id=name))
+                await asyncio.sleep(0.05)
+            heard.clear()
             before = store.loaded
             waiting = asyncio.create_task(there.wait(receipt.run_id))
             while store.loaded < before + 2:
                 # It looks for the thread, and whether the run rests already.
                 await asyncio.sleep(0.01)
-            kind = SignalKind.RUN_CHANGED
-            for number in range(50):
-                other.tell(Signal(kind=kind, thread_id=f"other-{number}", is_resting=True))
             other.tell(Signal(kind=kind, thread_id="t"))
-            other.tell(Signal(kind=kind, thread_id="last"))
+            for name in others:
+                other.tell(Signal(kind=kind, thread_id=name, is_resting=True, run_id="r"))
             while "last" not in heard:
                 await asyncio.sleep(0.01)
             await asyncio.sleep(0.05)

@@ -1,8 +1,6 @@
 """One process among those that share a store: its mailbox, its leases and its worker."""
 
 import importlib
-import os
-import socket
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
@@ -13,6 +11,7 @@ from awaken.buses.memory import MemoryBus
 from awaken.contracts.clock import Clock, IdSource
 from awaken.contracts.storage.bus import Bus
 from awaken.contracts.storage.store import Store
+from awaken.mailbox.addresses import name_worker, new_address
 from awaken.mailbox.config import MailboxConfig
 from awaken.mailbox.heartbeat import Heartbeat
 from awaken.mailbox.mailbox import Mailbox
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from awaken.mailbox.run_signals import RunSignals
     from awaken.mailbox.sweeper import Sweeper, SweeperChores
     from awaken.mailbox.worker import Worker
+    from awaken.services.remote_runs import LiveFrames
 
 HEARD_MS = 1_000
 """The longest delay of a cancel or of input from a process that cannot signal this one."""
@@ -44,9 +44,9 @@ class Node:
             # No signal of another process arrives: its commands are found at a lease renewal.
             config = msgspec.structs.replace(config, renew_ms=min(config.renew_ms, HEARD_MS))
         self.mailbox = Mailbox(store, self.bus, clock, ids, config)
-        # Host and pid are for people; the random part distinguishes processes with equal pids.
-        name = f"{socket.gethostname()}:{os.getpid()}:{os.urandom(3).hex()}"
-        self.worker_id = name
+        self.address = new_address()
+        """Where other processes reach this one; its claims name it."""
+        self.worker_id = name = name_worker(self.address)
         if store.is_shared:
             # Imported on demand, as the worker below: a runtime in memory may need none of it.
             from .process_marks import mark_worker  # noqa: PLC0415
@@ -58,7 +58,10 @@ class Node:
         self.refuse_run: Callable[[str], Awaitable[bool]] | None = None
         """Notes that this process cannot continue a run; None: it is the only process."""
         self._is_bus_own = bus is None and isinstance(self.bus, MemoryBus)
+        self._clock = clock
         self._signals: RunSignals | None = None
+        self.frames: LiveFrames | None = None
+        """The live events between processes; None if there is no way to others."""
         self._sweeper: Sweeper | None = None
         self._worker: Worker | None = None
 
@@ -79,11 +82,23 @@ class Node:
 
             # A bus in memory that nobody else has reaches no other process.
             tells = not self._is_bus_own
-            self._signals = RunSignals(engine, self.bus, self._heartbeat, tells=tells)
+            self._signals = RunSignals(
+                engine, self.bus, self._heartbeat, tells=tells, address=self.address
+            )
+            frame_ms = self.mailbox.services.config.frame_ms
+            if tells and frame_ms:
+                from awaken.services.remote_runs import LiveFrames  # noqa: PLC0415
+
+                self.frames = LiveFrames(
+                    engine, self.bus, self.store, self._clock, self.address, frame_ms
+                )
 
     async def open(self) -> None:
         """Connect to the store and to the other processes."""
         await self.store.open()
+        if self.frames is not None:
+            # First: the bus then listens to the address of this node from the start.
+            self.frames.open()
         try:
             await self.bus.open()
         except BaseException:
@@ -130,6 +145,8 @@ class Node:
             last_first.push_async_callback(self.store.close)
             last_first.push_async_callback(self.bus.close)
             last_first.push_async_callback(self._heartbeat.close)
+            if self.frames is not None:
+                last_first.push_async_callback(self.frames.close)
             if self._signals is not None:
                 # Heard until the last run has stopped: a cancel reaches what is still draining.
                 last_first.callback(self._signals.close)

@@ -39,9 +39,19 @@ class FinishedRuns:
             await asyncio.wait(self._looking, timeout=_CLOSE_S)
         await self._bus.close()
 
-    def tell(self, signal: Signal) -> None:
+    @property
+    def is_up(self) -> bool:
+        """Whether the bus has a connection."""
+        return self._bus.is_up
+
+    @property
+    def dropped(self) -> int:
+        """How many signals and packets could not be sent."""
+        return self._bus.dropped
+
+    def tell(self, signal: Signal, to: str | None = None) -> None:
         """Pass a signal on, then check the run that it is about."""
-        self._bus.tell(signal)
+        self._bus.tell(signal, to)
         if signal.is_resting and signal.run_id is not None:
             looking = asyncio.create_task(self._look_at(signal.run_id))
             self._looking.add(looking)
@@ -59,3 +69,15 @@ class FinishedRuns:
     def subscribe(self, listener: Callable[[Signal], None]) -> Unsubscribe:
         """Call back with every signal."""
         return self._bus.subscribe(listener)
+
+    def send(self, to: str, payload: bytes) -> bool:
+        """Pass a packet on."""
+        return self._bus.send(to, payload)
+
+    def receive(self, node: str, take: Callable[[bytes], None]) -> Unsubscribe:
+        """Call back with every packet to a node."""
+        return self._bus.receive(node, take)
+
+    def follow(self, thread_id: str | None) -> Unsubscribe:
+        """Hear the changes of a thread, or of all."""
+        return self._bus.follow(thread_id)

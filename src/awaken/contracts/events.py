@@ -4,7 +4,7 @@
 the canonical log, where a step's text is kept as one delta per block.
 """
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -111,9 +111,12 @@ class ToolCallCancel(Event, frozen=True, kw_only=True, tag="tool_call_cancel"):
 
 
 class StreamReset(Event, frozen=True, kw_only=True, tag="stream_reset"):
-    """The inference starts again: drop every delta of this assistant turn."""
+    """Drop what was streamed and is not in the log: it comes again, perhaps otherwise."""
 
     reason: str
+    scope: Literal["turn", "step"] = "turn"
+    """`turn`: the answer begins anew, in the same step: drop its deltas. `step`: drop everything
+    after the latest event with an id; the unfinished step comes again from its `step_start`."""
 
 
 class MessagesSnapshot(Event, frozen=True, kw_only=True, tag="messages_snapshot"):

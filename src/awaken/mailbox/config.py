@@ -59,6 +59,11 @@ class MailboxConfig(StrictRecord, frozen=True, kw_only=True):
     """The longest pause between two attempts at an order."""
     relay_timeout_ms: int = 30_000
     """How long one attempt at an order may take."""
+    frame_ms: int = 40
+    """How often a run's live events are sent to the processes that read it; 0: never.
+
+    Without them readers in other processes see each step when it is committed.
+    """
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
@@ -77,4 +82,4 @@ class MailboxConfig(StrictRecord, frozen=True, kw_only=True):
                 raise InvalidInput(what=f"{kind}_base_ms", problem=problem)
 
 
-_LEAST = {"retention_ms": 0, "drain_ms": 0, "unknown_agent_ms": 0}
+_LEAST = {"frame_ms": 0, "retention_ms": 0, "drain_ms": 0, "unknown_agent_ms": 0}

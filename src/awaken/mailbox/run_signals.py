@@ -20,12 +20,22 @@ class RunSignals:
     processes need not wait until they look by themselves.
     """
 
-    def __init__(self, engine: RunEngine, bus: Bus, heartbeat: Heartbeat, *, tells: bool) -> None:
+    def __init__(
+        self,
+        engine: RunEngine,
+        bus: Bus,
+        heartbeat: Heartbeat,
+        *,
+        tells: bool,
+        address: str = "",
+    ) -> None:
         self._engine = engine
         self._bus = bus
         self._heartbeat = heartbeat
         self._tells = tells
         """Whether the bus reaches other processes."""
+        self._address = address
+        """Where this process can be asked for the live events of its runs."""
         self._stops: list[Unsubscribe | Callable[[], None]] = []
 
     def open(self) -> None:
@@ -61,5 +71,6 @@ class RunSignals:
                 thread_id=commit.thread_id,
                 run_id=None if run is None else run.run_id,
                 is_resting=run is not None and run.status in _RESTING,
+                node=self._address,
             )
         )

@@ -109,7 +109,13 @@ class ActivityFeed:
         self._readers.add(reader)
         if self._unsubscribe is None:
             self._watchers.append(self._on_commit)
-            self._unsubscribe = self._bus.subscribe(self._on_signal)
+            unsubscribe, unfollow = self._bus.subscribe(self._on_signal), self._bus.follow(None)
+
+            def stop() -> None:
+                unsubscribe()
+                unfollow()
+
+            self._unsubscribe = stop
         return reader
 
     def discard_reader(self, reader: ActivityReader) -> None:

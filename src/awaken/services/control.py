@@ -342,7 +342,10 @@ class RunControl:
             if signal.is_resting and signal.thread_id == thread_id:
                 changed.set()
 
-        unsubscribe = self._mailbox.services.bus.subscribe(hear)
+        bus = self._mailbox.services.bus
+        stops = [bus.subscribe(hear)]
+        if thread_id is not None:
+            stops.append(bus.follow(thread_id))
         pause = self._mailbox.services.config.poll_ms / 1000
         try:
             while (became := await self.find_resting_run(run_id)) is None:
@@ -353,7 +356,8 @@ class RunControl:
                 changed.clear()
             return became
         finally:
-            unsubscribe()
+            for stop in stops:
+                stop()
 
     async def _find_thread(self, run_id: str) -> str | None:
         record = await self._store.load_run(run_id)

@@ -1,7 +1,7 @@
 """Streams of runs and threads: the log after a cursor, the unfinished step, then live events.
 
 The log is the only source. Logged events come once each and in order, whichever process executes
-the run; events between two of them are streamed live if the run executes in this process.
+the run; events between two of them are streamed live, from this process or from another one.
 """
 
 import asyncio
@@ -30,6 +30,7 @@ from awaken.runtime.journal.leases import RunHandedOver
 from awaken.runtime.journal.streams import EventReader, StreamItem
 
 from .control import RunControl
+from .live_runs import LiveRuns
 from .tenant_ids import hide_namespace
 
 Batch = list[StreamItem]
@@ -44,15 +45,24 @@ STOPPING = ErrorEvent(
 )
 _GOES_ON = (LeaseLost.code, RunHandedOver.code)
 """The errors of a process that has released a run which another process continues."""
-_GOES_ON_ELSEWHERE = StreamReset(reason="the run goes on elsewhere")
+_GOES_ON_ELSEWHERE = StreamReset(reason="the run goes on elsewhere", scope="step")
 _LIVE_TYPES = frozenset(LIVE_EVENTS)
 
 
 class StreamHub:
     """Opens streams of runs and threads, and ends all of them when the process stops."""
 
-    def __init__(self, engine: RunEngine, control: RunControl, bus: Bus, poll_ms: int) -> None:
+    def __init__(
+        self,
+        engine: RunEngine,
+        control: RunControl,
+        bus: Bus,
+        poll_ms: int,
+        live: LiveRuns | None = None,
+    ) -> None:
         self.engine = engine
+        self.live = live or LiveRuns(engine)
+        """The runs whose events can be read as they happen."""
         self.control = control
         self.poll_s = poll_ms / 1000
         self.is_closing = False
@@ -146,16 +156,15 @@ class StreamHub:
 
     def watch(self, thread_id: str, wake: Callable[[], None]) -> Unsubscribe:
         """Call back whenever a thread may have changed, until the returned function is called."""
-        watchers = self.engine.active.watchers
-        watchers.setdefault(thread_id, set()).add(wake)
+        active = self.engine.active
+        stop_watching, unfollow = active.watch(thread_id, wake), self._bus.follow(thread_id)
         if self._unsubscribe is None:
             self._unsubscribe = self._bus.subscribe(self._on_signal)
 
         def stop() -> None:
-            watchers[thread_id].discard(wake)
-            if not watchers[thread_id]:
-                del watchers[thread_id]
-            if not watchers and self._unsubscribe is not None:
+            stop_watching()
+            unfollow()
+            if not active.watchers and self._unsubscribe is not None:
                 self._unsubscribe()
                 self._unsubscribe = None
 
@@ -163,12 +172,14 @@ class StreamHub:
 
     @contextmanager
     def watch_changes(self, thread_id: str) -> Iterator[asyncio.Event]:
-        """Provide an event that is set whenever a thread may have changed."""
+        """Provide an event that is set whenever a thread may have changed; follow it live."""
         changed = asyncio.Event()
         stop = self.watch(thread_id, changed.set)
+        unfollow = self.live.follow(thread_id)
         try:
             yield changed
         finally:
+            unfollow()
             stop()
 
     def _on_signal(self, signal: Signal) -> None:
@@ -180,7 +191,7 @@ class EventStream:
     """One reader's position in a log; iterate over `batches` once."""
 
     __slots__ = (
-        "_cursor", "_hub", "_is_provisional", "_run_id", "_thread_id", "_was_live",
+        "_cursor", "_hub", "_is_provisional", "_owes_reset", "_run_id", "_thread_id", "_was_live",
         "attached", "before", "is_open_ended", "is_over", "live", "namespace", "on_drop",
     )  # fmt: skip
 
@@ -205,6 +216,9 @@ class EventStream:
         self.live: EventReader | None = None
         """The reader at whose position the latest batch ends; None: it ends elsewhere."""
         self._is_provisional = False
+        """Whether events were shown that the log may never have."""
+        self._owes_reset = False
+        """Whether they came from a source that is gone."""
 
     @property
     def source(self) -> "EventStream":
@@ -262,9 +276,7 @@ class EventStream:
             self._hub.discard_reader(reader)
         if self.is_over:
             return
-        self.live = None
-        if self._is_provisional and not self._hub.is_closing:
-            yield [_GOES_ON_ELSEWHERE]
+        self._leave_source()
         async with aclosing(self._follow()) as later:
             async for batch in later:
                 yield batch
@@ -278,6 +290,11 @@ class EventStream:
                 changed.clear()
                 async with aclosing(self._read_available()) as now:
                     async for batch in now:
+                        if self._owes_reset and batch:
+                            # Not before there is something to show instead of what is dropped.
+                            self._owes_reset, live, self.live = False, self.live, None
+                            yield [_GOES_ON_ELSEWHERE]
+                            self.live = live
                         yield batch
                         pause, silent_since = self._hub.poll_s, clock.monotonic_ms()
                 if self.is_over:
@@ -321,10 +338,9 @@ class EventStream:
             self.on_drop()
 
     async def _read_available(self) -> AsyncGenerator[Batch, None]:
-        """Yield what is available: live events of a run of this process, else the log."""
-        active = self._hub.engine.active.of_thread(self._thread_id)
-        run = None if active is None else active.run
-        if active is None or run is None or self._run_id not in (None, active.run_id):
+        """Yield what is available: the live events of a run, else the log."""
+        run = self._hub.live.of_thread(self._thread_id)
+        if run is None or self._run_id not in (None, run.run_id):
             async for batch in self._read_log_and_end():
                 yield batch
             return
@@ -333,35 +349,58 @@ class EventStream:
         # Without an await in between: the log up to here, the unfinished step so far, and all
         # later events. So none is lost or repeated.
         run.feed.attach(reader)
-        until, unfinished = run.journal.event_seq, run.list_unfinished_events()
+        until, unfinished = run.event_seq, run.list_unfinished_events()
+        # The log may be ahead of what another process has sent so far.
+        is_ahead = self._cursor > until
         try:
             async for batch in self._read_log(until):
                 if self._cursor == until and not unfinished:
                     self.live = reader
                 yield batch
             self._hub.add_reader(reader)
-            if unfinished:
+            if unfinished and not is_ahead:
                 yield self._note_batch([*unfinished], reader)
+            held: Batch = []
             while not self.is_over:
-                later = reader.take()
+                later, held = held or reader.take(), []
                 if later is not None and not later:
                     await reader.wait()
                     later = reader.take()
                 if later is None:
                     break
+                if is_ahead:
+                    place, level = self._find_level(later)
+                    if level:
+                        is_ahead, held = False, later[place:]
+                        async for batch in self._read_log(level):
+                            yield batch
+                    continue
                 yield self._note_batch(later, reader)
                 del later
         finally:
-            self.live = None
+            self._leave_source()
             self._hub.discard_reader(reader)
-        if self._is_provisional and not (self.is_over or self._hub.is_closing):
-            yield [_GOES_ON_ELSEWHERE]
         self._was_live = True
+
+    def _leave_source(self) -> None:
+        """Note that live events are over; what they showed may have to be dropped."""
+        self.live = None
+        # A source that showed nothing pays no debt of an earlier one.
+        self._owes_reset = self._owes_reset or self._is_provisional
+        self._is_provisional = False
+
+    def _find_level(self, batch: Batch) -> tuple[int, int]:
+        """Find where a batch reaches what the log has brought, and the place in the log there."""
+        for place, item in enumerate(batch, 1):
+            if type(item) is LoggedEvent and item.seq >= self._cursor:
+                return place, item.seq
+        return 0, 0
 
     async def _read_log_and_end(self) -> AsyncGenerator[Batch, None]:
         """Yield what the log has, and end the stream if the run is at rest."""
         is_at_rest = await self._is_at_rest()
         async for batch in self._read_log(None):
+            self._hub.live.look_again(self._thread_id)
             yield batch
         if (
             is_at_rest

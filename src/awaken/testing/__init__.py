@@ -8,6 +8,7 @@ May import: everything below it. Names no concrete store, and only `fixtures` ne
 
 from .agent_reports import AgentReport, AgentViolated, Violation
 from .agent_simulation import simulate_agent
+from .bus_conformance import BUS_CHECKS
 from .eval_cases import eval_cases
 from .event_order import assert_valid_events, check_events
 from .fakes import EventRecorder, FakeClock, LoopClock, SequentialIds
@@ -59,6 +60,7 @@ from .transcripts import (
 from .virtual_time import make_virtual_runtime, run_in_virtual_time, wait_for_end
 
 __all__ = [
+    "BUS_CHECKS",
     "CONFIG_CHECKS",
     "EVAL_CHECKS",
     "MEMORY_CHECKS",

@@ -99,7 +99,7 @@ def test_a_signal_that_is_too_large_is_lost_and_the_bus_goes_on() -> None:
         async with opened() as bus:
             ear = Ear(bus)
             bus.tell(signal("ä" * (PAYLOAD_MAX // 2)))
-            assert bus.lost == 1
+            assert bus.dropped == 1
             room = PAYLOAD_MAX - 46
             bus.tell(signal("x" * room))
             await ear.hears(signal("x" * room))
@@ -114,7 +114,7 @@ def test_of_more_signals_than_can_wait_the_oldest_are_lost_and_telling_never_wai
             ear = Ear(bus)
             for number in range(OUTGOING_MAX + 3):
                 bus.tell(signal(f"thread-{number}"))
-            assert bus.lost == 3
+            assert bus.dropped == 3
             await ear.hears(signal(f"thread-{OUTGOING_MAX + 2}"))
             assert ear.heard[0] == signal("thread-3")
 
@@ -135,7 +135,7 @@ def test_a_bus_may_be_opened_and_closed_twice_and_opened_again() -> None:
             await bus.close()
             assert ear.heard == [signal()]
         bus.tell(signal("after"))
-        assert bus.lost == 2
+        assert bus.dropped == 2
         await server().until_alone()
 
     run(check)
@@ -165,7 +165,7 @@ def test_a_half_open_connection_is_noticed_by_itself() -> None:
                 while bus._connection is not None:
                     await asyncio.sleep(0.01)
             bus.tell(signal())
-            assert bus.lost == 1
+            assert bus.dropped == 1
             proxy.is_mute = False
             proxy.abort_all()
             await both_hear(bus, other, "back")
@@ -182,7 +182,7 @@ def test_what_is_told_while_the_connection_breaks_is_counted_as_lost() -> None:
             proxy.is_mute = True
             bus.tell(signal())
             async with asyncio.timeout(10):
-                while bus.lost == 0:
+                while bus.dropped == 0:
                     await asyncio.sleep(0.01)
             proxy.is_mute = False
             await bus.close()

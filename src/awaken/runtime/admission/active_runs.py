@@ -173,6 +173,18 @@ class ActiveRuns:
             for watcher in tuple(self.watchers[active.thread_id]):
                 watcher()
 
+    def watch(self, thread_id: str, wake: Callable[[], None]) -> Callable[[], None]:
+        """Call back when a run of a thread is admitted, until the returned function is called."""
+        self.watchers.setdefault(thread_id, set()).add(wake)
+
+        def stop() -> None:
+            known = self.watchers.get(thread_id, set())
+            known.discard(wake)
+            if not known:
+                self.watchers.pop(thread_id, None)
+
+        return stop
+
     def release(self, active: ActiveRun) -> None:
         """Free the slot and wake the tasks that wait for it."""
         thread_id, run = active.thread_id, active.run

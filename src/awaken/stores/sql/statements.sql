@@ -393,6 +393,9 @@ UPDATE threads SET due_at = 0 WHERE turn_at IS NOT NULL AND due_at > $1 AND serv
 SELECT id FROM threads WHERE claim_token IS NOT NULL AND lease_until <= $1
 ORDER BY lease_until LIMIT $2 {skip_locked}
 
+-- name: find_claim_holder
+SELECT claimed_by FROM threads WHERE id = $1 AND claim_token IS NOT NULL
+
 -- name: list_claim_holders
 SELECT DISTINCT claimed_by FROM threads WHERE claim_token IS NOT NULL AND lease_until > $1
 

@@ -156,6 +156,20 @@ async def a_claim_of_a_commit_keeps_workers_away(store: Store) -> None:
     assert await store.claim_dispatch("d-1", "worker", "token-2", LONG_MS) is None
 
 
+async def the_holder_of_a_claim_is_known_while_it_lasts(store: Store) -> None:
+    """Whether a worker claimed the thread or a run did; a free or unknown thread has none."""
+    assert await store.find_claim_holder(THREAD) is None
+    await queue(store, "d-1")
+    assert await store.find_claim_holder(THREAD) is None
+    taken = await claim(store, token="token-7")
+    assert await store.find_claim_holder(THREAD) == taken.claimed_by == "worker"
+    await store.release("d-1", "token-7")
+    assert await store.find_claim_holder(THREAD) is None
+    by_commit = claim_fields()
+    await Writer(store, "other").commit(**by_commit)
+    assert await store.find_claim_holder("other") == by_commit["claim"].worker_id
+
+
 async def one_dispatch_can_be_claimed_by_its_id(store: Store) -> None:
     """Not due, not first: it is claimed now, and the rest keeps its order."""
     await queue(store, "d-1", "d-2")
@@ -267,6 +281,7 @@ CHECKS = (
     claims_taken_together_have_their_own_tokens,
     threads_take_turns,
     a_claim_of_a_commit_keeps_workers_away,
+    the_holder_of_a_claim_is_known_while_it_lasts,
     one_dispatch_can_be_claimed_by_its_id,
     only_a_queued_dispatch_of_a_free_thread_can_be_claimed,
     many_claimers_share_nothing,

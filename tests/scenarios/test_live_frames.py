@@ -1,0 +1,332 @@
+"""Two runtimes in one event loop with a bus that a test controls: what readers elsewhere get.
+
+The store is shared and in memory, and polls are short: whatever the bus does to packets and
+signals, the stream of every reader is that of the log, only later.
+"""
+
+import asyncio
+import gc
+from collections.abc import Awaitable, Callable
+from random import Random
+from typing import Any
+
+import pytest
+
+from awaken import Agent, AgentRuntime, MailboxConfig, tool
+from awaken.buses.memory import MemoryBus
+from awaken.contracts.events import LoggedEvent, RunFinish, StepStart, StreamReset, unwrap_event
+from awaken.contracts.messages.deltas import TextDelta
+from awaken.contracts.storage.bus import PACKET_MAX, Signal
+from awaken.services import live_frames, remote_runs, watched_runs
+from awaken.stores import MemoryStore
+from awaken.testing import Chunks, ScriptedModel, ToolCalls
+
+WORDS = [f"w{number} " for number in range(40)]
+TEXT = "".join(WORDS)
+QUICK = MailboxConfig(poll_ms=20, frame_ms=5)
+SOON_S = 60
+
+
+class Pair:
+    """Two runtimes that share a store and a bus; the first one executes."""
+
+    def __init__(self, bus: MemoryBus | None = None, config: MailboxConfig = QUICK) -> None:
+        self.bus = bus or MemoryBus()
+        self.store = MemoryStore("shared", is_shared=True)
+        self.go = asyncio.Event()
+        self.model = ScriptedModel([self._answer], cycle=True)
+        self.here, self.there = self._open(config), self._open(config)
+
+    async def _answer(self, request: Any) -> Any:
+        if any(it.role == "tool" for it in request.messages):
+            return Chunks(WORDS, delay_ms=1)
+        return ToolCalls([("wait", {})])
+
+    def _open(self, config: MailboxConfig) -> AgentRuntime:
+        @tool(effect="none")
+        async def wait() -> str:
+            """Wait until the test says so."""
+            await self.go.wait()
+            return "waited"
+
+        agent = Agent("agent", model=self.model, tools=[wait])
+        return AgentRuntime(
+            [agent], store=self.store, bus=self.bus, mailbox=config, has_worker=False
+        )
+
+    def frames(self, runtime: AgentRuntime) -> Any:
+        return runtime._parts.node.frames
+
+    async def until_watched(self) -> None:
+        """Wait until the first runtime sends its frames to the second."""
+        while not self.frames(self.here).watched.count:
+            await asyncio.sleep(0.001)
+
+
+class Kept:
+    """What a careful client keeps of a run."""
+
+    def __init__(self) -> None:
+        self.text = self._kept = ""
+        self.ids: list[int] = []
+        self.deltas = self.resets = 0
+        self.is_ended = False
+
+    async def read(self, runtime: AgentRuntime, run_id: str) -> "Kept":
+        stream = await runtime._parts.streams.stream_run(run_id)
+        async for batch in stream.batches():
+            for item in batch:
+                self._take(item)
+        return self
+
+    def _take(self, item: Any) -> None:
+        match unwrap_event(item):
+            case TextDelta(delta=text):
+                self.text += text
+                self.deltas += 1
+            case StreamReset(scope="step"):
+                self.text = self._kept
+                self.resets += 1
+            case StepStart():
+                assert not self.text
+            case RunFinish():
+                self.is_ended = True
+        if type(item) is LoggedEvent:
+            assert item.seq > (self.ids[-1] if self.ids else 0)
+            self.ids.append(item.seq)
+            self._kept = self.text
+
+
+def play(scenario: Callable[[], Awaitable[None]]) -> None:
+    async def bounded() -> None:
+        async with asyncio.timeout(SOON_S):
+            await scenario()
+
+    asyncio.run(bounded())
+
+
+def test_deltas_are_seen_elsewhere_and_one_packet_serves_all_readers() -> None:
+    async def scenario() -> None:
+        pair = Pair()
+        async with pair.here, pair.there:
+            handle = await pair.here.start("agent", "go", thread_id="t")
+            readers = [
+                asyncio.create_task(Kept().read(runtime, handle.run_id))
+                for runtime in (pair.here, pair.there, pair.there, pair.there)
+            ]
+            await pair.until_watched()
+            pair.go.set()
+            near, *far = await asyncio.gather(*readers)
+            for kept in far:
+                assert (kept.text, kept.ids, kept.resets) == (TEXT, near.ids, 0)
+                # Deltas came one by one, not as the one text of the log.
+                assert kept.deltas == near.deltas == len(WORDS)
+            assert pair.frames(pair.there).count == 0
+
+    play(scenario)
+
+
+def test_without_frames_everything_is_seen_when_it_is_committed() -> None:
+    async def scenario() -> None:
+        pair = Pair(config=MailboxConfig(poll_ms=20, frame_ms=0))
+        async with pair.here, pair.there:
+            assert pair.frames(pair.here) is None
+            handle = await pair.here.start("agent", "go", thread_id="t")
+            pair.go.set()
+            kept = await Kept().read(pair.there, handle.run_id)
+            assert (kept.text, kept.deltas) == (TEXT, 1)
+
+    play(scenario)
+
+
+class LyingBus(MemoryBus):
+    """Drops, doubles, delays, damages and misdirects what it carries."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        self._random = Random(seed)
+        self._held: list[tuple[str, bytes]] = []
+        self._nodes: list[str] = []
+
+    def receive(self, node: str, take: Callable[[bytes], None]) -> Callable[[], None]:
+        self._nodes.append(node)
+        return super().receive(node, take)
+
+    def tell(self, signal: Signal, to: str | None = None) -> None:
+        for _ in range(self._random.choice((0, 0, 1, 2))):
+            super().tell(signal, to)
+        if self._random.random() < 0.3:
+            # About another thread, or from another node.
+            super().tell(Signal(kind=signal.kind, thread_id="other", node=signal.node))
+            node = self._random.choice([*self._nodes, "nobody"])
+            super().tell(Signal(kind=signal.kind, thread_id=signal.thread_id, node=node))
+
+    def send(self, to: str, payload: bytes) -> bool:
+        match self._random.randrange(8):
+            case 0 | 1 | 2:
+                pass
+            case 3:
+                self._held.append((to, payload))
+            case 4:
+                super().send(to, payload)
+                super().send(to, payload)
+            case 5:
+                super().send(to, self._random.randbytes(40))
+                super().send(to, payload[: len(payload) // 2])
+                super().send(self._random.choice(self._nodes), payload)
+            case _:
+                super().send(to, payload)
+                while self._held and self._random.random() < 0.7:
+                    super().send(*self._held.pop(self._random.randrange(len(self._held))))
+        return self._random.random() < 0.9
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_bus_that_lies_makes_streams_late_and_nothing_else(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Short times, so that a source is lost and found several times in one run.
+    monkeypatch.setattr(live_frames, "SILENCE_MS", 40)
+    monkeypatch.setattr(live_frames, "ASK_MS", 10)
+    monkeypatch.setattr(remote_runs, "TICK_S", 0.005)
+    monkeypatch.setattr(remote_runs, "FIND_MS", 10)
+
+    async def scenario() -> None:
+        pair = Pair(LyingBus(seed))
+        async with pair.here, pair.there:
+            handles = [
+                await pair.here.start("agent", "go", thread_id=f"t-{number}") for number in range(5)
+            ]
+            readers = [
+                asyncio.create_task(Kept().read(pair.there, it.run_id))
+                for it in (*handles, *handles)
+            ]
+            pair.go.set()
+            for kept in await asyncio.gather(*readers):
+                assert kept.is_ended
+                assert kept.text == TEXT
+                assert kept.ids[-1] == max(kept.ids)
+
+    play(scenario)
+
+
+def test_a_thousand_readers_that_come_and_go_leave_nothing_behind() -> None:
+    async def scenario() -> None:
+        pair = Pair()
+        async with pair.here, pair.there:
+            handle = await pair.here.start("agent", "go", thread_id="t")
+            streams, frames = pair.there._parts.streams, pair.frames(pair.there)
+            for _ in range(1_000):
+                stream = await streams.stream_run(handle.run_id)
+                batches = stream.batches()
+                await anext(batches)
+                await batches.aclose()
+            staying = asyncio.create_task(Kept().read(pair.there, handle.run_id))
+            await pair.until_watched()
+            staying.cancel()
+            await asyncio.wait([staying])
+            assert frames.count == 0
+            assert not pair.bus._followed
+            assert not streams.engine.active.watchers
+            sender = pair.frames(pair.here).watched
+            while sender.count or sender._task is not None or frames._task is not None:
+                await asyncio.sleep(0.01)
+            (active,) = pair.here._parts.engine.active
+            assert active.run is not None
+            assert active.run.feed.readers == ()
+            pair.go.set()
+            assert (await handle.result()).text == TEXT
+        gc.collect()
+        assert not [it for it in asyncio.all_tasks() if it is not asyncio.current_task()]
+
+    play(scenario)
+
+
+def test_interest_ends_by_itself_when_the_reading_node_is_gone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(watched_runs, "INTEREST_MS", 50)
+
+    async def scenario() -> None:
+        pair = Pair()
+        async with pair.here, pair.there:
+            handle = await pair.here.start("agent", "go", thread_id="t")
+            reading = asyncio.create_task(Kept().read(pair.there, handle.run_id))
+            await pair.until_watched()
+            # It cannot say that it leaves.
+            pair.frames(pair.there)._stops[0]()
+            pair.frames(pair.there)._task.cancel()
+            sender = pair.frames(pair.here).watched
+            while sender.count:
+                await asyncio.sleep(0.01)
+            (active,) = pair.here._parts.engine.active
+            assert active.run is not None
+            assert active.run.feed.readers == ()
+            pair.go.set()
+            await handle.result()
+            reading.cancel()
+            await asyncio.wait([reading])
+
+    play(scenario)
+
+
+class FullBus(MemoryBus):
+    """Refuses packets to one node while it is full."""
+
+    is_full = False
+
+    def send(self, to: str, payload: bytes) -> bool:
+        assert len(payload) <= PACKET_MAX
+        return not self.is_full and super().send(to, payload)
+
+
+def test_a_full_buffer_drops_a_flush_and_the_reader_asks_for_a_snapshot(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(live_frames, "ASK_MS", 10)
+    monkeypatch.setattr(remote_runs, "TICK_S", 0.005)
+
+    async def scenario() -> None:
+        bus = FullBus()
+        pair = Pair(bus)
+        async with pair.here, pair.there:
+            handle = await pair.here.start("agent", "go", thread_id="t")
+            kept = Kept()
+            reading = asyncio.create_task(kept.read(pair.there, handle.run_id))
+            await pair.until_watched()
+            pair.go.set()
+            while not kept.text:
+                await asyncio.sleep(0.001)
+            bus.is_full = True
+            sender = pair.frames(pair.here).watched
+            while not sender.dropped:
+                await asyncio.sleep(0.001)
+            assert sender._pressure
+            bus.is_full = False
+            await reading
+            assert kept.text == TEXT
+
+    play(scenario)
+
+
+def test_more_threads_than_a_node_may_watch_are_read_from_the_log(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(remote_runs, "WATCHED_MAX", 1)
+
+    async def scenario() -> None:
+        pair = Pair()
+        async with pair.here, pair.there:
+            first, second = [
+                await pair.here.start("agent", "go", thread_id=name) for name in ("t", "u")
+            ]
+            one = asyncio.create_task(Kept().read(pair.there, first.run_id))
+            await pair.until_watched()
+            other = asyncio.create_task(Kept().read(pair.there, second.run_id))
+            while pair.bus._followed["u"] == 0:
+                await asyncio.sleep(0.001)
+            pair.go.set()
+            assert (await one).deltas == len(WORDS)
+            assert (await other).deltas == 1
+
+    play(scenario)
