@@ -108,6 +108,8 @@ async def _read(reader: asyncio.StreamReader) -> bytes:
 @asynccontextmanager
 async def proxied() -> AsyncIterator[Proxy]:
     """A proxy that ends with the block, and every connection through it with it."""
+    # Started before anything has a deadline: a start blocks the event loop for seconds.
+    server()
     proxy = Proxy()
     listening = await asyncio.start_server(proxy.accept, "127.0.0.1", 0)
     proxy.port = listening.sockets[0].getsockname()[1]

@@ -42,6 +42,12 @@ class TestServer:
     def url(self) -> str:
         return f"postgresql://postgres@/postgres?host={self.folder}"
 
+    @property
+    def user(self) -> str | None:
+        """Who may use its socket; None if that is the user of the tests."""
+        user: str | None = self._server.system_user
+        return user
+
     def sync_to_disk(self) -> None:
         """Wait for the disk at every commit, as a server of production does."""
         self._set("fsync", "on")

@@ -652,8 +652,9 @@ def test_a_crashed_run_needs_the_tools_of_its_open_calls(version: str, store_fil
 
 
 def test_a_store_of_a_newer_schema_is_refused_with_its_name(store_file: Path) -> None:
-    with closing(sqlite3.connect(store_file)) as file:
+    with closing(sqlite3.connect(store_file)) as file, file:
         file.execute("PRAGMA user_version = 999")
+        file.execute("INSERT INTO facts (name, value) VALUES ('readable_from', '999')")
     good = str(GOLDEN / __version__ / "app.py")
     told = CliRunner().invoke(upgrade_app, ["check", good, "--store", f"sqlite:///{store_file}"])
     assert told.exit_code == 1

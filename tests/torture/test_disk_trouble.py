@@ -252,6 +252,7 @@ def test_a_newer_schema_is_refused_and_left_alone(tmp_path: Path) -> None:
     asyncio.run(_opened_and_closed(path))
     with sqlite3.connect(path) as raw:
         raw.execute("PRAGMA user_version = 999")
+        raw.execute("UPDATE facts SET value = '999' WHERE name = 'readable_from'")
     raw.close()
     before = path.read_bytes()
     raised = _refusal(path, StoreTooNew)

@@ -4,8 +4,17 @@ import asyncio
 
 import typer
 
-from awaken.contracts.errors import StoreUnavailable, UnsupportedFeature
-from awaken.contracts.storage.store import CheckableStore, Store, StoreCheck
+from awaken import __version__
+from awaken.bootstrap.stores import profiles_of
+from awaken.contracts.errors import RefusedInput, StoreUnavailable, UnsupportedFeature
+from awaken.contracts.storage.inspection import (
+    CheckableStore,
+    SchemaVersions,
+    StoreCheck,
+    VersionedStore,
+)
+from awaken.contracts.storage.store import Store
+from awaken.services.workers import list_workers
 
 from .command_context import StoreUrl
 from .command_line import new_app
@@ -18,9 +27,9 @@ app = new_app("The store itself.")
 
 
 class SchemaUnknown(UnsupportedFeature):
-    """The store has no schema version that a command could read."""
+    """The store has nothing that a command could check."""
 
-    template = "Store {store} cannot tell its schema; use the tools of its server."
+    template = "Store {store} cannot be checked or migrated by a command; use its own tools."
     store: str
     agent_id: str = ""
     features: str = "schema versions"
@@ -50,6 +59,27 @@ def migrate(*, store_url: StoreUrl = None, is_json: IsJson = False) -> None:
     print_stdout(as_json(document) if is_json else f"{plain(store.name)} {done}: schema {after}.")
 
 
+@app.command()
+def contract(*, store_url: StoreUrl = None, is_json: IsJson = False) -> None:
+    """Take away what only older versions use; refused while one of their processes is there.
+
+    The last step of an upgrade: there is no way back to the version before it.
+    """
+    with report_errors(is_json=is_json):
+        store = store_at(store_url)
+        before, after = asyncio.run(_contract_store(store))
+    document = {
+        "store": store.name,
+        "schema": after.found,
+        "readable_from_before": before.readable_from,
+        "readable_from": after.readable_from,
+    }
+    is_same = before.readable_from == after.readable_from
+    done = "has nothing to take away" if is_same else "is contracted"
+    text = f"{plain(store.name)} {done}: schema {after.found}, readable from {after.readable_from}."
+    print_stdout(as_json(document) if is_json else text)
+
+
 async def _check_store(store: Store) -> StoreCheck:
     checkable = _checkable(store)
     await check_exists(store)
@@ -58,20 +88,49 @@ async def _check_store(store: Store) -> StoreCheck:
 
 async def _migrate_store(store: Store) -> tuple[int, int]:
     """Open the store, which migrates it; returns the schema before and after."""
-    checkable = _checkable(store)
+    versioned = _versioned(store)
     try:
-        before, _ = await checkable.schema_versions()
+        before = (await versioned.schema_versions()).found
     except StoreUnavailable:
         # There is none yet, or it cannot be reached: then opening it raises.
         before = 0
     await store.open()
     await store.close()
-    after, _ = await checkable.schema_versions()
-    return before, after
+    return before, (await versioned.schema_versions()).found
+
+
+async def _contract_store(store: Store) -> tuple[SchemaVersions, SchemaVersions]:
+    """Contract the store; returns its versions before and after.
+
+    Raises:
+        RefusedInput: A process of another version reported itself within the last minute.
+    """
+    versioned = _versioned(store)
+    await check_exists(store)
+    before = await versioned.schema_versions()
+    await store.open()
+    try:
+        live = await list_workers(profiles_of(store), await store.now_ms())
+    finally:
+        await store.close()
+    others = sorted({it.version for it in live} - {__version__})
+    if others:
+        problem = (
+            f"Processes of version {', '.join(others)} use {store.name}; stop them, and ask again"
+            f" a minute later. This version is {__version__}."
+        )
+        raise RefusedInput(what="store", problem=problem)
+    return before, await versioned.contract_schema()
 
 
 def _checkable(store: Store) -> CheckableStore:
     if not isinstance(store, CheckableStore):
+        raise SchemaUnknown(store=store.name)
+    return store
+
+
+def _versioned(store: Store) -> VersionedStore:
+    if not isinstance(store, VersionedStore):
         raise SchemaUnknown(store=store.name)
     return store
 

@@ -3,14 +3,15 @@
 import asyncio
 import os
 from pathlib import Path
-from typing import Protocol, runtime_checkable
 
 from awaken.bootstrap.memory import engine_of
 from awaken.bootstrap.stores import profiles_of, resolve_store
 from awaken.contracts.clock import SystemClock
 from awaken.contracts.errors import AwakenError
 from awaken.contracts.state.profile import ProfileEntry
+from awaken.contracts.storage.inspection import BudgetedStore, SchemaVersions, VersionedStore
 from awaken.contracts.storage.store import Store
+from awaken.services.workers import list_workers
 
 from .apps import App
 from .doctor_checks import CheckStatus, MachineCheck
@@ -20,15 +21,6 @@ WAIT_S = 15.0
 SKEW_MAX_MS = 2_000
 _SQLITE = "sqlite:///"
 _OWNER, _KEY = "awaken.doctor", "probe"
-
-
-@runtime_checkable
-class VersionedStore(Protocol):
-    """A store that tells its schema without being opened."""
-
-    async def schema_versions(self) -> tuple[int, int]:
-        """The schema of the store, 0 if it has none, and the newest known one."""
-        ...
 
 
 async def check_store(app: App | None, url: str | None) -> list[MachineCheck]:
@@ -62,26 +54,33 @@ def _can_be_created(name: str) -> bool:
 
 
 async def _check_reachable(store: Store) -> list[MachineCheck]:
-    found, known = 0, 0
+    schema = "unknown"
     if isinstance(store, VersionedStore):
-        found, known = await store.schema_versions()
-        if found != known:
-            return [_describe_schema(store.name, found, known)]
-    reached = MachineCheck(name="store", detail=f"{store.name}, schema {found or 'unknown'}")
+        versions = await store.schema_versions()
+        if versions.found < versions.known or versions.known < versions.readable_from:
+            return [_describe_schema(store.name, versions)]
+        schema = f"{versions.found}, readable from {versions.readable_from}"
+    reached = MachineCheck(name="store", detail=f"{store.name}, schema {schema}")
     await store.open()
     try:
         checks = [reached, await _check_writable(store), await _check_skew(store)]
+        if isinstance(store, BudgetedStore):
+            checks.append(await _check_connections(store, store))
         return [*checks, await _check_vectors(store)]
     finally:
         await store.close()
 
 
-def _describe_schema(name: str, found: int, known: int) -> MachineCheck:
-    if found > known:
+def _describe_schema(name: str, versions: SchemaVersions) -> MachineCheck:
+    found, known = versions.found, versions.known
+    if known < versions.readable_from:
         return MachineCheck(
             name="store",
             status=CheckStatus.FAILED,
-            detail=f"{name} has schema {found}, this version knows {known}",
+            detail=(
+                f"{name} has schema {found}, readable from {versions.readable_from};"
+                f" this version knows {known}"
+            ),
             remedy="install the version of awaken that wrote it, or a newer one",
         )
     detail = f"{name} has schema {found}, this version needs {known}" if found else f"{name} is new"
@@ -102,6 +101,28 @@ async def _check_writable(store: Store) -> MachineCheck:
     except AwakenError as error:
         return MachineCheck(name="store writable", status=CheckStatus.FAILED, detail=str(error))
     return MachineCheck(name="store writable", detail="an entry was written and removed")
+
+
+async def _check_connections(store: Store, server: BudgetedStore) -> MachineCheck:
+    """Compare what the server allows with what the processes that are there may take."""
+    budget = await server.count_connections()
+    processes = len(await list_workers(profiles_of(store), await store.now_ms()))
+    needed = max(processes, 1) * budget.per_process
+    detail = (
+        f"a process takes up to {budget.per_process} of {budget.allowed} connections;"
+        f" processes: {processes}, in use: {budget.used}"
+    )
+    if needed <= budget.allowed:
+        return MachineCheck(name="store connections", detail=detail)
+    return MachineCheck(
+        name="store connections",
+        status=CheckStatus.WARNING,
+        detail=detail,
+        remedy=(
+            f"set max_connections of the server to {needed} and what else needs it, use a smaller"
+            " ?pool=, or put a pooler before it"
+        ),
+    )
 
 
 async def _check_vectors(store: Store) -> MachineCheck:

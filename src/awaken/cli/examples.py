@@ -111,6 +111,7 @@ EXAMPLES = {
     "audit verify": "awaken audit verify",
     "audit export": "awaken audit export --after 100",
     "db check": "awaken db check --store sqlite:///awaken.db",
+    "db contract": "awaken db contract --store sqlite:///awaken.db",
     "db migrate": "awaken db migrate --store sqlite:///awaken.db",
     "upgrade check": "awaken upgrade check agent.py",
     "test": "awaken test agent.py --schedules 20",

@@ -47,6 +47,7 @@ from .serve_targets import (
     name_agents,
     warn_missing_keys,
 )
+from .service_manager import READY, STOPPING, notify_manager
 from .stop_signals import catch_stop_signals
 
 app = new_app()
@@ -169,6 +170,7 @@ class _Process:
                 try:
                     is_changed = await _first(stop, watched, serving)
                     if not is_changed:
+                        notify_manager(STOPPING)
                         listener.close()
                     await runtime.drain(0 if is_changed else self.drain_ms)
                 finally:
@@ -184,6 +186,7 @@ class _Process:
         )
         text = text.replace("Ready:", style("Ready:", GOOD), 1)
         print_stdout(as_json(facts, indent=None) if self.is_json else text)
+        notify_manager(READY)
 
 
 class _Server(uvicorn.Server):

@@ -4,7 +4,8 @@ from pathlib import Path
 
 from awaken.bootstrap.stores import resolve_store
 from awaken.contracts.errors import InvalidInput, RefusedInput, StoreUnavailable
-from awaken.contracts.storage.store import CheckableStore, Store
+from awaken.contracts.storage.inspection import VersionedStore
+from awaken.contracts.storage.store import Store
 
 DEFAULT_FILE = "awaken.db"
 
@@ -34,9 +35,10 @@ async def check_exists(store: Store) -> None:
     Raises:
         StoreUnavailable: There is none, or its schema is older than this version needs.
     """
-    if not isinstance(store, CheckableStore):
+    if not isinstance(store, VersionedStore):
         return
-    found, known = await store.schema_versions()
+    versions = await store.schema_versions()
+    found, known = versions.found, versions.known
     if found == 0:
         problem = "it has no tables of awaken; `awaken db migrate` creates them"
         raise StoreUnavailable(store=store.name, problem=problem)

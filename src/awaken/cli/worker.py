@@ -27,6 +27,7 @@ from .managed_start import ConfigFolder, ConfigPublication, IsUnmanaged, Managed
 from .output import as_json, plain, print_stdout, termination_text
 from .reports import IsJson, report_errors
 from .serve_targets import adapt_runtime, choose_store, name_agents, warn_missing_keys
+from .service_manager import READY, STOPPING, notify_manager
 from .stop_signals import catch_stop_signals
 from .stores import store_at
 
@@ -133,7 +134,9 @@ async def _work(
             await start.apply(runtime)
             warn_missing_keys(runtime)
             lines.say_ready(runtime, config)
+            notify_manager(READY)
             await stop.wait()
+            notify_manager(STOPPING)
             lines.say_draining()
 
 

@@ -1,10 +1,17 @@
 """`awaken db`: damage is found, named and counted; migrating says what it did."""
 
+import asyncio
 import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+import msgspec
 import pytest
+
+from awaken import __version__
+from awaken.contracts.state.profile import ProfileEntry
+from awaken.services.workers import OWNER, SILENT_MS, WorkerEntry
+from awaken.stores import SqliteStore
 
 from .conftest import Call
 
@@ -63,6 +70,31 @@ def test_a_flipped_bit_is_found_and_its_record_named(
     found = call("db", "check", "--json")
     assert found.code == 1
     assert any(problem.startswith(name) for problem in found.document["problems"])
+
+
+def test_a_contract_is_refused_while_a_process_of_another_version_is_there(
+    call: Call, db: Path
+) -> None:
+    other = WorkerEntry(id="p-1", version="0.0.1", host="h", pid=1)
+
+    async def report(entry: WorkerEntry, ago_ms: int) -> None:
+        store = SqliteStore(db)
+        await store.open()
+        at = await store.now_ms() - ago_ms
+        value = msgspec.to_builtins(msgspec.structs.replace(entry, at=at))
+        await store.save_entry(ProfileEntry(owner=OWNER, key=entry.id, value=value))
+        await store.close()
+
+    asyncio.run(report(other, ago_ms=0))
+    refused = call("db", "contract", "--json")
+    assert refused.code != 0
+    assert "version 0.0.1" in refused.error["message"]
+    # It has not reported itself for longer than a minute: it is gone.
+    asyncio.run(report(other, ago_ms=SILENT_MS))
+    asyncio.run(report(msgspec.structs.replace(other, id="p-2", version=__version__), ago_ms=0))
+    done = call("db", "contract", "--json")
+    assert (done.code, done.document["readable_from"]) == (0, 12)
+    assert "nothing to take away" in call("db", "contract").out
 
 
 def test_one_damaged_record_does_not_hide_the_next(call: Call, db: Path) -> None:

@@ -5,12 +5,16 @@ import os
 import socket
 import sqlite3
 from pathlib import Path
+from urllib.parse import quote
 
+import msgspec
 import pytest
 from tests.postgres.server import new_schema, server
 
 from awaken.cli import doctor_checks, doctor_store
 from awaken.cli.doctor_checks import CheckStatus
+from awaken.contracts.state.profile import ProfileEntry
+from awaken.services.workers import OWNER, WorkerEntry
 from awaken.stores.postgres import PostgresStore
 
 from .conftest import Answer, Call
@@ -88,6 +92,10 @@ def test_a_store_of_another_schema_is_not_migrated(call: Call, db: Path) -> None
     with sqlite3.connect(db) as connection:
         assert connection.execute("PRAGMA user_version").fetchone() == (version - 1,)
         connection.execute(f"PRAGMA user_version = {version + 1}")
+    assert check(call("doctor", "--json"), "store")["status"] == CheckStatus.OK
+    with sqlite3.connect(db) as connection:
+        newest = (version + 1,)
+        connection.execute("UPDATE facts SET value = ? WHERE name = 'readable_from'", newest)
     newer = call("doctor", "--json")
     assert (newer.code, check(newer, "store")["status"]) == (1, CheckStatus.FAILED)
 
@@ -96,7 +104,8 @@ def test_a_server_is_reached_and_a_schema_that_is_not_there_is_not_made(call: Ca
     store = PostgresStore(server().url, schema=new_schema())
 
     async def versions() -> tuple[int, int]:
-        return await store.schema_versions()
+        found = await store.schema_versions()
+        return found.found, found.known
 
     async def make() -> None:
         await store.open()
@@ -109,6 +118,37 @@ def test_a_server_is_reached_and_a_schema_that_is_not_there_is_not_made(call: Ca
     assert asyncio.run(versions()) == (known, known)
     done = call("doctor", "--store", server().url, "--json")
     assert check(done, "store")["status"] in (CheckStatus.OK, CheckStatus.WARNING)
+
+
+def test_a_server_with_too_few_connections_is_noticed(call: Call) -> None:
+    url = server().url
+
+    async def make(live: int) -> None:
+        # The command takes the default schema, which an earlier test may have filled.
+        await server().sql("DROP SCHEMA IF EXISTS awaken CASCADE")
+        store = PostgresStore(url)
+        await store.open()
+        now = await store.now_ms()
+        for number in range(live):
+            entry = WorkerEntry(id=f"p-{number}", version="1", host="h", pid=1, at=now)
+            value = msgspec.to_builtins(entry)
+            await store.save_entry(ProfileEntry(owner=OWNER, key=entry.id, value=value))
+        await store.close()
+
+    asyncio.run(make(live=2))
+    enough = check(call("doctor", "--store", url, "--json"), "store connections")
+    assert enough["status"] == CheckStatus.OK
+    assert "takes up to 10 of" in enough["detail"]
+    assert "processes: 2" in enough["detail"]
+    too_many = call("doctor", "--store", f"{url}&pool=60", "--json")
+    short = check(too_many, "store connections")
+    assert short["status"] == CheckStatus.WARNING
+    assert "max_connections" in short["remedy"]
+    assert "124" in short["remedy"]
+    # With a pooler before the server, a process has two sessions of its own.
+    pooled = call("doctor", "--store", f"{url}&pool=60&direct={quote(url, safe='')}", "--json")
+    assert "takes up to 2 of" in check(pooled, "store connections")["detail"]
+    asyncio.run(make(live=0))
 
 
 def test_a_clock_that_is_off_is_noticed(

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from awaken.contracts.storage.inspection import SchemaVersions
+
 from .conftest import Call
 
 LOOKS = (
@@ -85,8 +87,9 @@ def test_what_is_no_database_is_named(call: Call, tmp_path: Path) -> None:
 
 
 def test_a_newer_store_is_refused(call: Call, db: Path) -> None:
-    with closing(sqlite3.connect(db)) as connection:
+    with closing(sqlite3.connect(db)) as connection, connection:
         connection.execute("PRAGMA user_version = 99")
+        connection.execute("UPDATE facts SET value = '99' WHERE name = 'readable_from'")
     for arguments in (("threads", "list"), ("db", "check"), ("db", "migrate")):
         answer = call(*arguments, "--json")
         assert (answer.code, answer.error["code"]) == (1, "store_too_new")
@@ -95,7 +98,8 @@ def test_a_newer_store_is_refused(call: Call, db: Path) -> None:
 def test_an_older_store_is_migrated_only_on_request(
     call: Call, db: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("awaken.stores.sqlite.checks.schema_version", lambda _connection: (1, 2))
+    older = SchemaVersions(found=1, readable_from=1, known=2)
+    monkeypatch.setattr("awaken.stores.sqlite.checks.read_versions", lambda _connection: older)
     answer = call("threads", "list", "--json")
     assert (answer.code, answer.error["code"]) == (1, "store_unavailable")
     assert "`awaken db migrate`" in answer.error["message"]

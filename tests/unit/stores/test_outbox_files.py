@@ -11,7 +11,7 @@ import pytest
 from awaken.contracts.errors import CorruptRecord
 from awaken.contracts.storage.store import OutboxEntry
 from awaken.stores.sql import rows
-from awaken.stores.sql.statements import migrations
+from awaken.stores.sql.migrations import migrations
 from awaken.stores.sqlite import SqliteStore
 from awaken.stores.sqlite.connection import STATEMENTS
 from awaken.testing.store_conformance.writing import Writer
@@ -59,7 +59,8 @@ def test_what_an_older_file_has_not_sent_is_due_at_once(tmp_path: Path) -> None:
 
     path = old_file(tmp_path / "store.db", "b", "a")
     on(path, work)
-    assert asyncio.run(SqliteStore(path).schema_versions()) == (12, 12)
+    versions = asyncio.run(SqliteStore(path).schema_versions())
+    assert (versions.found, versions.known) == (12, 12)
     assert asyncio.run(SqliteStore(path).check()).problems == ()
 
 

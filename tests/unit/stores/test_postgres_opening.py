@@ -32,9 +32,9 @@ from awaken.contracts.state.profile import ProfileEntry
 from awaken.contracts.storage.queries import ThreadQuery
 from awaken.contracts.storage.store import OutboxEntry, Store
 from awaken.stores.postgres import PostgresStore
-from awaken.stores.postgres.server import parse_server
+from awaken.stores.postgres.server import PostgresServer, parse_server
+from awaken.stores.sql.migrations import migrations
 from awaken.stores.sql.session import SqlSession
-from awaken.stores.sql.statements import migrations
 from awaken.stores.sqlite import SqliteStore
 from awaken.testing.store_conformance.writing import (
     Writer,
@@ -51,12 +51,13 @@ from awaken.testing.store_conformance.writing import (
 )
 
 SECRET = "s3cr3t"
+DIRECT = f"postgresql%3A%2F%2Fann%3A{SECRET}%40db%3A5433%2Fapp"
 
 
 def test_a_store_is_named_without_its_password() -> None:
     store = PostgresStore(f"postgresql://ann:{SECRET}@db.example:5433/app?sslmode=disable")
     assert store.name == "postgresql://ann@db.example:5433/app"
-    assert SECRET not in repr(parse_server(f"postgres://ann:{SECRET}@db/app", "awaken", 1, 1))
+    assert SECRET not in repr(parse(f"postgres://ann:{SECRET}@db/app?direct={DIRECT}"))
     by_socket = PostgresStore(f"postgresql://ann:{SECRET}@/app?host=/run/pg&password={SECRET}")
     assert by_socket.name == "postgresql://ann@/run/pg:5432/app"
 
@@ -88,11 +89,30 @@ def test_a_bad_url_is_refused_without_showing_its_password(url: str) -> None:
         {"pool_size": 0},
         {"connect_timeout_ms": 0},
         {"command_timeout_ms": 0},
+        {"url": "postgresql://db/app?pool=0"},
+        {"url": "postgresql://db/app?pool=many"},
+        {"url": "postgresql://db/app?prepared=maybe"},
+        {"url": "postgresql://db/app?direct=mysql%3A%2F%2Fdb%2Fapp"},
+        {"url": "postgresql://db/app?direct=postgresql%3A%2F%2Fdb%2Fapp%3Fpool%3D2"},
     ],
 )
 def test_options_that_make_no_sense_are_refused(options: dict[str, object]) -> None:
     with pytest.raises(InvalidInput):
-        PostgresStore("postgresql://db/app", **options)
+        PostgresStore(**{"url": "postgresql://db/app"} | options)
+
+
+def test_options_of_a_url_are_not_shown_to_the_driver() -> None:
+    plain = parse("postgresql://ann@db/app?sslmode=disable")
+    assert (plain.pool_size, plain.is_prepared, plain.has_direct) == (8, True, False)
+    assert plain.direct_url == plain.url == "postgresql://ann@db/app?sslmode=disable"
+    pooled = parse(f"postgresql://ann@pool:6432/app?pool=3&sslmode=disable&direct={DIRECT}")
+    assert pooled.url == "postgresql://ann@pool:6432/app?sslmode=disable"
+    assert pooled.direct_url == f"postgresql://ann:{SECRET}@db:5433/app"
+    # A pooler may forget what a transaction has prepared.
+    assert (pooled.pool_size, pooled.is_prepared, pooled.has_direct) == (3, False, True)
+    assert parse(f"postgresql://pool/app?direct={DIRECT}&prepared=on").is_prepared
+    assert not parse("postgresql://db/app?prepared=off").is_prepared
+    assert parse("postgresql://db/app?pool=3", pool_size=5).pool_size == 5
 
 
 @pytest.mark.parametrize("module", ["awaken.stores.postgres.store", "awaken.buses.postgres"])
@@ -176,9 +196,8 @@ def test_a_database_of_a_newer_version_is_refused_and_left_alone() -> None:
         await server().sql(f"UPDATE {facts} SET value = $1", str(known + 1))
         raised = await refusal(StoreTooNew, PostgresStore(server().url, schema=schema).open())
         assert (raised.found, raised.known) == (known + 1, known)
-        assert [row["value"] for row in await server().sql(f"SELECT value FROM {facts}")] == [
-            str(known + 1)
-        ]
+        kept = {row["value"] for row in await server().sql(f"SELECT value FROM {facts}")}
+        assert kept == {str(known + 1)}
         await server().until_alone()
 
     asyncio.run(check())
@@ -337,7 +356,7 @@ def test_a_server_that_may_forget_is_told_to_wait_for_its_disk() -> None:
         await server().sql("ALTER ROLE postgres SET synchronous_commit = off")
         try:
             async with opened() as store:
-                found = await store.database.read(setting)
+                found = await store.database.write(setting)
         finally:
             await server().sql("ALTER ROLE postgres RESET synchronous_commit")
         assert found == "on"
@@ -446,6 +465,12 @@ def test_an_id_that_is_too_long_for_an_index_is_refused_with_a_type() -> None:
 
 
 HASTY = {"command_timeout_ms": 1500}
+
+
+def parse(url: str, pool_size: int | None = None) -> PostgresServer:
+    return parse_server(
+        url, schema="awaken", pool_size=pool_size, connect_timeout_ms=1, command_timeout_ms=1
+    )
 
 
 @asynccontextmanager

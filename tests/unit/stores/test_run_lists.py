@@ -18,7 +18,7 @@ from awaken.contracts.storage.queries import Order, RunQuery, TicketQuery, at_cu
 from awaken.contracts.storage.usage import SETTLE_MS
 from awaken.stores.sql import lists, rows
 from awaken.stores.sql.listed_rows import LOOKED_AT_MAX
-from awaken.stores.sql.statements import migrations
+from awaken.stores.sql.migrations import migrations
 from awaken.stores.sqlite import SqliteStore
 from awaken.stores.sqlite.connection import STATEMENTS, SqliteSession
 from awaken.testing.store_conformance.writing import DONE, Writer, run

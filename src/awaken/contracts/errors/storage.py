@@ -147,12 +147,16 @@ class CursorExpired(StorageError):
 
 
 class StoreTooNew(StorageError):
-    """The store was written by a newer version of awaken; nothing was changed."""
+    """The store can be used by newer versions of awaken only; nothing was changed."""
 
     code = "store_too_new"
-    template = "Store {store} has schema {found}, this version knows {known}; upgrade awaken."
+    template = (
+        "Store {store} has schema {found}, readable from {readable_from}, and this version knows "
+        "{known}; upgrade awaken."
+    )
     store: str
     found: int
+    readable_from: int
     known: int
 
 

@@ -6,7 +6,7 @@ the expected version. Its size is the size of the change, never of the thread.
 
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol
 
 from awaken.contracts.errors import StorageError
 from awaken.contracts.events import AgentEvent, LoggedEvent
@@ -458,43 +458,5 @@ class Store(
 
         Raises:
             StorageError: The store is unreachable, full or read-only.
-        """
-        ...
-
-
-class StoreCheck(Record, frozen=True, kw_only=True):
-    """The result of checking everything in a store."""
-
-    store: str
-    schema_version: int
-    records: dict[str, int]
-    """The number of readable records of each kind."""
-    problems: tuple[str, ...]
-    """Every damaged record by name; empty means that the store is intact."""
-
-
-@runtime_checkable
-class CheckableStore(Protocol):
-    """A store whose schema and integrity an operator can check before it is opened."""
-
-    async def schema_versions(self) -> tuple[int, int]:
-        """The schema version of the store, and the newest that this release knows; 0 means none.
-
-        Changes and creates nothing.
-
-        Raises:
-            StoreUnavailable: The store cannot be reached, or does not exist.
-            StoreCorrupt: It is not a store.
-        """
-        ...
-
-    async def check(self) -> StoreCheck:
-        """Read every record and verify its checksum; damaged records do not stop the check.
-
-        Changes nothing. This release must know the schema version.
-
-        Raises:
-            StoreUnavailable: The store cannot be reached, or does not exist.
-            StoreCorrupt: It is so damaged that nothing in it can be listed.
         """
         ...

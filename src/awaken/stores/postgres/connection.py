@@ -1,4 +1,4 @@
-"""One connection: how it is opened and configured."""
+"""One connection: how it is opened, and the settings of a transaction and of a session."""
 
 import asyncio
 from typing import TypeAlias
@@ -17,41 +17,72 @@ IDLE_MS = 5_000
 _CLOSE_S = 1.0
 _SLACK_S = 1.0
 """Added to the client's timeout, so that the server gives up first and says why."""
+_STATEMENTS_KEPT = 256
 
 # With asynchronous commits a crash of the server would lose acknowledged data.
-_SETTINGS = """
-SET search_path = {schema};
-SET default_transaction_isolation = 'read committed';
-SET statement_timeout = {timeout_ms};
-SET idle_in_transaction_session_timeout = {idle_ms};
-SELECT set_config('synchronous_commit', 'on', false)
-WHERE current_setting('synchronous_commit') = 'off';
-"""
+_SYNCHRONOUS = (
+    "SELECT set_config('synchronous_commit', 'on', true)"
+    " WHERE current_setting('synchronous_commit') = 'off'"
+)
+_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY"
+_WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED"
+
+
+def begin_transaction(server: PostgresServer, *, is_write: bool) -> str:
+    """Return the text that begins a transaction with its settings, in one round trip.
+
+    The settings end with the transaction: a pooler may give the session to somebody else then.
+    """
+    begin = f"{_WRITE if is_write else _READ}; {make_settings(server, 'SET LOCAL')}"
+    return f"{begin}; {_SYNCHRONOUS}" if is_write else begin
+
+
+def make_settings(server: PostgresServer, word: str) -> str:
+    """Return the statements that configure a transaction (`SET LOCAL`) or a session (`SET`)."""
+    idle_ms = min(server.command_timeout_ms, IDLE_MS)
+    return (
+        f"{word} search_path = {server.schema};"
+        f" {word} statement_timeout = {server.command_timeout_ms};"
+        f" {word} idle_in_transaction_session_timeout = {idle_ms}"
+    )
 
 
 async def connect(server: PostgresServer) -> Connection:
-    """Connect, bounded in time.
+    """Connect for transactions, bounded in time; the session is configured by each of them.
 
     Raises:
         StoreUnavailable: The server did not answer, or refused.
         InvalidInput: The driver cannot read the URL.
     """
+    return await _connect(server, server.url, settings=None)
+
+
+async def connect_direct(server: PostgresServer, **settings_ms: int) -> Connection:
+    """Connect to the server itself, bounded in time, with a configured session of one's own.
+
+    `settings_ms` are further settings of the session, such as `lock_timeout`.
+
+    Raises:
+        StoreUnavailable: The server did not answer, or refused.
+        InvalidInput: The driver cannot read the URL.
+    """
+    more = "".join(f"; SET {name} = {value}" for name, value in settings_ms.items())
+    return await _connect(server, server.direct_url, make_settings(server, "SET") + more)
+
+
+async def _connect(server: PostgresServer, url: str, settings: str | None) -> Connection:
     connection: Connection | None = None
+    is_kept = server.is_prepared or settings is not None
     try:
         async with asyncio.timeout(server.connect_timeout_ms / 1000):
             connection = await asyncpg.connect(
-                server.url,
+                url,
                 command_timeout=server.command_timeout_ms / 1000 + _SLACK_S,
-                statement_cache_size=256,
+                statement_cache_size=_STATEMENTS_KEPT if is_kept else 0,
                 max_cached_statement_lifetime=0,
             )
-            await connection.execute(
-                _SETTINGS.format(
-                    schema=server.schema,
-                    timeout_ms=server.command_timeout_ms,
-                    idle_ms=min(server.command_timeout_ms, IDLE_MS),
-                )
-            )
+            if settings is not None:
+                await connection.execute(settings)
     except BaseException as error:
         if connection is not None:
             connection.terminate()
@@ -66,6 +97,16 @@ async def connect(server: PostgresServer) -> Connection:
             raise translate_error(error, server.name) from error
         raise
     return connection
+
+
+async def has_own_session(connection: Connection) -> bool:
+    """Whether the connection is to the server itself: a pooler tells another process id.
+
+    By the simple protocol, which leaves no prepared statement behind in a session of others.
+    """
+    process_id = connection.get_server_pid()
+    status = await connection.execute(f"SELECT WHERE pg_backend_pid() = {process_id}")
+    return bool(status == "SELECT 1")
 
 
 async def close(connection: Connection) -> None:

@@ -6,15 +6,18 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from awaken.contracts.errors import InvalidInput, StoreUnavailable
+from awaken.contracts.storage.inspection import ConnectionBudget, SchemaVersions
 from awaken.contracts.storage.mailbox import LeaseKeeper
+from awaken.stores.sql.migrations import check_readable
 from awaken.stores.sql.session import Work
 
-from .connection import Connection, connect
+from .budget import read_budget
+from .connection import Connection, begin_transaction, connect, has_own_session
 from .errors import DRIVER_ERRORS, is_broken, is_read_only, is_transient, translate_error
 from .keeper import PostgresLeaseKeeper
 from .pool import Pool
 from .rewriting import rewrite_tables
-from .schema import prepare, schema_version
+from .schema import contract, migrate, read_versions
 from .server import PostgresServer
 from .session import PostgresSession
 
@@ -22,9 +25,6 @@ T = TypeVar("T")
 
 ATTEMPTS = 6
 """How often work is tried if it conflicts with other transactions."""
-
-_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY"
-_WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED"
 
 
 class PostgresDatabase:
@@ -34,12 +34,13 @@ class PostgresDatabase:
     what was not committed. A commit whose reply is missing is never sent again.
     """
 
-    def __init__(self, server: PostgresServer, pool_size: int) -> None:
+    def __init__(self, server: PostgresServer) -> None:
         self.name = server.name
-        if pool_size < 1:
-            raise InvalidInput(what=f"store '{self.name}'", problem="pool_size must be at least 1")
+        if server.pool_size < 1:
+            raise InvalidInput(what=f"store '{self.name}'", problem="its pool must be at least 1")
         self._server = server
-        self._size = pool_size
+        self._begin_read = begin_transaction(server, is_write=False)
+        self._begin_write = begin_transaction(server, is_write=True)
         self._pool: Pool | None = None
         self._written_at = -math.inf
         """When the latest write became durable, by the clock of the event loop."""
@@ -49,12 +50,13 @@ class PostgresDatabase:
         """Connect and bring the schema up to date; calling it twice is harmless.
 
         Raises:
-            StoreTooNew: A newer version of awaken wrote the database.
+            StoreTooNew: The database can be used by newer versions of awaken only.
             StoreUnavailable: The server cannot be reached, or refuses.
+            InvalidInput: A pooler is before the server, and `direct` is not named.
         """
         async with self._opening:
             if self._pool is None:
-                pool = Pool(self._server, self._size)
+                pool = Pool(self._server)
                 await self._prepare(pool)
                 self._pool = pool
 
@@ -64,19 +66,42 @@ class PostgresDatabase:
         if pool is not None:
             await pool.close()
 
-    async def schema_versions(self) -> tuple[int, int]:
-        """Return the schema of the database, and the newest known one, on a connection of its own.
+    async def schema_versions(self) -> SchemaVersions:
+        """Return the schema of the database and which code may use it; changes nothing.
 
         Raises:
             StoreUnavailable: The server cannot be reached, or refuses.
         """
         connection = await connect(self._server)
         try:
-            return await schema_version(connection, self._server)
+            return await read_versions(connection, self._server)
         except DRIVER_ERRORS as error:
             raise translate_error(error, self.name) from error
         finally:
             connection.terminate()
+
+    async def contract_schema(self) -> SchemaVersions:
+        """Take away what only older versions use; returns what the database has afterwards.
+
+        Raises:
+            StoreUnavailable: The server cannot be reached, or the schema is not the known one.
+            StoreTooNew: A newer version contracted it already.
+        """
+        try:
+            return await contract(self._server)
+        except DRIVER_ERRORS as error:
+            raise translate_error(error, self.name) from error
+
+    async def count_connections(self) -> ConnectionBudget:
+        """Return how many sessions the server allows, and how many a process of this store takes.
+
+        Raises:
+            StoreUnavailable: The server cannot be reached, or refuses.
+        """
+        try:
+            return await read_budget(self._server)
+        except DRIVER_ERRORS as error:
+            raise translate_error(error, self.name) from error
 
     def since_write_ms(self) -> float:
         """Return how long ago the latest write became durable; infinite before the first."""
@@ -128,7 +153,9 @@ class PostgresDatabase:
         pool = self._pool
         if pool is None:
             raise StoreUnavailable(store=self.name, problem="it is not open")
-        connection = await self._open_transaction(pool, _WRITE if is_write else _READ)
+        connection = await self._open_transaction(
+            pool, self._begin_write if is_write else self._begin_read
+        )
         is_sound = False
         try:
             try:
@@ -190,7 +217,10 @@ class PostgresDatabase:
     async def _prepare(self, pool: Pool) -> None:
         connection = await pool.acquire()
         try:
-            await prepare(connection, self._server)
+            versions = await self._check_server(connection)
+            check_readable(self.name, versions)
+            if versions.found < versions.known:
+                await migrate(self._server)
         except DRIVER_ERRORS as error:
             pool.discard(connection)
             raise translate_error(error, self.name) from error
@@ -198,6 +228,15 @@ class PostgresDatabase:
             pool.discard(connection)
             raise
         pool.release(connection)
+
+    async def _check_server(self, connection: Connection) -> SchemaVersions:
+        if not self._server.has_direct and not await has_own_session(connection):
+            problem = (
+                "a pooler is before the server; add the option direct= with the URL of the server"
+                " itself (or of the pooler again, if it keeps sessions apart)"
+            )
+            raise InvalidInput(what=f"store '{self.name}'", problem=problem)
+        return await read_versions(connection, self._server)
 
 
 async def _roll_back(connection: Connection) -> bool:

@@ -8,7 +8,7 @@ import asyncpg
 from awaken.contracts.storage.dispatch import LeaseReport
 from awaken.stores.sql.session import Moment
 
-from .connection import Connection, close, connect
+from .connection import Connection, close, connect_direct
 from .errors import DRIVER_ERRORS, is_broken, translate_error
 from .server import PostgresServer
 from .session import PostgresSession
@@ -63,8 +63,7 @@ class PostgresLeaseKeeper:
         self, tokens: Sequence[str], lease_ms: int
     ) -> tuple[LeaseReport, ...]:
         if self._connection is None:
-            self._connection = await connect(self._server)
-            await self._connection.execute(f"SET lock_timeout = {LOCK_MS}")
+            self._connection = await connect_direct(self._server, lock_timeout=LOCK_MS)
         try:
             return await _extend_each(self._connection, tokens, lease_ms)
         except BaseException:

@@ -11,10 +11,10 @@ from .server import PostgresServer
 class Pool:
     """The connections of one event loop; the most recently used is taken first."""
 
-    def __init__(self, server: PostgresServer, size: int) -> None:
+    def __init__(self, server: PostgresServer) -> None:
         self._server = server
-        self._size = size
-        self._slots = asyncio.Semaphore(size)
+        self._size = server.pool_size
+        self._slots = asyncio.Semaphore(server.pool_size)
         self._idle: list[Connection] = []
         self._is_closed = False
 

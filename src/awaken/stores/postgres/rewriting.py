@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import asyncpg
 
-from .connection import Connection, connect
+from .connection import Connection, connect_direct
 from .server import PostgresServer
 
 LOCK_MS = 250
@@ -34,13 +34,10 @@ async def rewrite_tables(
     False: other work uses a table all the time, a transaction is open that can still see deleted
     rows, or a table is too large.
     """
-    connection = await connect(server)
+    connection = await connect_direct(server, lock_timeout=LOCK_MS, statement_timeout=rewrite_ms)
     try:
         if not await _see_snapshots_end(connection):
             return False
-        await connection.execute(
-            f"SET lock_timeout = {LOCK_MS}; SET statement_timeout = {rewrite_ms}"
-        )
         for table in tables:
             if not await _rewrite(connection, table):
                 return False

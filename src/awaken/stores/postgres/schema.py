@@ -1,56 +1,189 @@
-"""The schema: numbered migrations, each applied once, however many processes start at once."""
+"""The schema: numbered migrations, each applied once, however many processes start at once.
 
-from awaken.contracts.errors import StoreTooNew
+Migrations run in a session of their own on the server itself, beside processes that work. A
+statement that needs a lock on a table gives up after `LOCK_MS` and is tried again, because
+everything that comes later waits behind it. A script with `CONCURRENTLY` has nothing but indexes:
+it cannot run in a transaction, so each of its statements can be run again.
+"""
+
+import asyncio
+import re
+
+import asyncpg
+
+from awaken.contracts.errors import StoreUnavailable
+from awaken.contracts.storage.inspection import SchemaVersions
 from awaken.stores.sql import tenant_ids
-from awaken.stores.sql.statements import migrations
+from awaken.stores.sql.migrations import (
+    READABLE_FROM,
+    VERSION,
+    check_readable,
+    contracts,
+    migrations,
+)
 
-from .connection import Connection
+from .connection import Connection, begin_transaction, connect_direct
 from .server import PostgresServer
 
+FIRST_READABLE = 11
+"""Code of earlier schemas refuses every later schema; from here on versions can share a store."""
+LOCK_MS = 2_000
+TRIES = 30
+PAUSE_S = 0.2
+MIGRATE_MS = 3_600_000
+"""How long one statement of a migration may take, and how long a process waits for another."""
+
 _LOCK = int.from_bytes(b"awaken", "big")
-_VERSION = "schema_version"
+_CONCURRENTLY = re.compile(
+    r"CREATE (?:UNIQUE )?INDEX CONCURRENTLY IF NOT EXISTS (\w+) [^;]+;", re.IGNORECASE
+)
+_SAVE_FACT = (
+    "INSERT INTO facts (name, value) VALUES ($1, $2)"
+    " ON CONFLICT (name) DO UPDATE SET value = excluded.value"
+)
+_KEEP_FACT = "INSERT INTO facts (name, value) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING"
+_IS_INVALID = "SELECT 1 FROM pg_index WHERE indexrelid = to_regclass($1) AND NOT indisvalid"
 
 
-async def prepare(connection: Connection, server: PostgresServer) -> None:
-    """Bring the schema up to date; writes nothing if it is.
+async def read_versions(connection: Connection, server: PostgresServer) -> SchemaVersions:
+    """Return which schema the database has, and which code may use it."""
+    await connection.execute(begin_transaction(server, is_write=False))
+    try:
+        return await _read_facts(connection)
+    finally:
+        await connection.execute("ROLLBACK")
 
-    If this fails the caller must drop the connection: it may still hold the lock.
+
+async def migrate(server: PostgresServer) -> None:
+    """Run the expand migrations that the database does not have yet.
 
     Raises:
-        StoreTooNew: A newer version of awaken wrote the database.
+        StoreTooNew: A newer version contracted the schema meanwhile.
+        StoreUnavailable: A table was locked by others all the time.
     """
-    found, known = await schema_version(connection, server)
-    if found == known:
-        return
-    # Taken before the transaction begins, so that it sees the migrations of other processes.
-    await connection.execute("SELECT pg_advisory_lock($1)", _LOCK)
-    await _migrate(connection, server)
-    await connection.execute("SELECT pg_advisory_unlock($1)", _LOCK)
+    connection = await _connect_locked(server)
+    try:
+        versions = await _read_facts(connection)
+        check_readable(server.name, versions)
+        scripts = migrations(__package__)
+        found = versions.found
+        if found < FIRST_READABLE:
+            # No process of another version can be there, so nothing has to be done beside it.
+            together = len(scripts) if found == 0 else FIRST_READABLE
+            await _migrate_alone(connection, server, scripts[found:together], found, together)
+            found = together
+        for number in range(found + 1, len(scripts) + 1):
+            await _run_beside_others(connection, server, scripts[number - 1], (VERSION, number))
+    finally:
+        connection.terminate()
 
 
-async def _migrate(connection: Connection, server: PostgresServer) -> None:
+async def contract(server: PostgresServer) -> SchemaVersions:
+    """Run the contract migrations that the database does not have yet.
+
+    Raises:
+        StoreTooNew: A newer version contracted the schema already.
+        StoreUnavailable: The schema is not the known one, or a table was locked all the time.
+    """
+    connection = await _connect_locked(server)
+    try:
+        versions = await _read_facts(connection)
+        check_readable(server.name, versions)
+        if versions.found != versions.known:
+            problem = f"its schema is {versions.found}, this version has {versions.known}"
+            raise StoreUnavailable(store=server.name, problem=problem)
+        for number, script in contracts(__package__).items():
+            if number > versions.readable_from:
+                await _run_beside_others(connection, server, script, (READABLE_FROM, number))
+        return await _read_facts(connection)
+    finally:
+        connection.terminate()
+
+
+async def _connect_locked(server: PostgresServer) -> Connection:
+    """Open a session that alone may migrate; the lock goes with the session.
+
+    Asked again and again: a statement that waits for the lock has a snapshot, and an index that is
+    built concurrently waits for every older snapshot.
+    """
+    connection = await connect_direct(server, statement_timeout=MIGRATE_MS)
+    try:
+        for _ in range(int(MIGRATE_MS / 1000 / PAUSE_S)):
+            if await connection.fetchval("SELECT pg_try_advisory_lock($1)", _LOCK):
+                return connection
+            await asyncio.sleep(PAUSE_S)
+    except BaseException:
+        connection.terminate()
+        raise
+    connection.terminate()
+    raise StoreUnavailable(store=server.name, problem="another process migrates it for too long")
+
+
+async def _migrate_alone(
+    connection: Connection, server: PostgresServer, scripts: list[str], found: int, to: int
+) -> None:
+    """Run migrations of a new or very old database in one transaction."""
     async with connection.transaction():
-        found, known = await schema_version(connection, server)
-        if found > known:
-            raise StoreTooNew(store=server.name, found=found, known=known)
         if found == 0:
             await connection.execute(f"CREATE SCHEMA IF NOT EXISTS {server.schema}")
-        for script in migrations(__package__)[found:]:
-            await connection.execute(script)
+        for script in scripts:
+            await _execute(connection, script.replace(" CONCURRENTLY", ""))
         if 0 < found < tenant_ids.VERSION:
             await tenant_ids.rename_tenant_ids(connection.fetch)
-        await connection.execute(
-            "INSERT INTO facts (name, value) VALUES ($1, $2)"
-            " ON CONFLICT (name) DO UPDATE SET value = excluded.value",
-            _VERSION,
-            str(known),
+        await connection.execute(_SAVE_FACT, VERSION, str(to))
+        await connection.execute(_KEEP_FACT, READABLE_FROM, str(FIRST_READABLE))
+
+
+async def _run_beside_others(
+    connection: Connection, server: PostgresServer, script: str, fact: tuple[str, int]
+) -> None:
+    """Run one migration and note it, while other processes use the tables."""
+    if "CONCURRENTLY" in script:
+        await _build_indexes(connection, script)
+        await connection.execute(_SAVE_FACT, fact[0], str(fact[1]))
+        return
+    for _ in range(TRIES):
+        try:
+            async with connection.transaction():
+                await connection.execute(f"SET LOCAL lock_timeout = {LOCK_MS}")
+                await _execute(connection, script)
+                await connection.execute(_SAVE_FACT, fact[0], str(fact[1]))
+        except asyncpg.LockNotAvailableError:
+            await asyncio.sleep(PAUSE_S)
+        else:
+            return
+    problem = (
+        f"migration {fact[1]} found a table locked {TRIES} times for {LOCK_MS} ms;"
+        " look for long transactions in pg_stat_activity"
+    )
+    raise StoreUnavailable(store=server.name, problem=problem)
+
+
+async def _build_indexes(connection: Connection, script: str) -> None:
+    """Build the indexes of a script; one that a crash left unfinished is built again.
+
+    Others read and write meanwhile, so the build may wait for them as long as it takes.
+    """
+    for match in _CONCURRENTLY.finditer(script):
+        if await connection.fetchval(_IS_INVALID, match[1]) is not None:
+            await _execute(connection, f"DROP INDEX CONCURRENTLY {match[1]}")
+        await _execute(connection, match[0])
+
+
+async def _execute(connection: Connection, script: str) -> None:
+    await connection.execute(script, timeout=MIGRATE_MS / 1000)
+
+
+async def _read_facts(connection: Connection) -> SchemaVersions:
+    try:
+        rows = await connection.fetch(
+            "SELECT name, value FROM facts WHERE name = ANY($1)", [VERSION, READABLE_FROM]
         )
-
-
-async def schema_version(connection: Connection, server: PostgresServer) -> tuple[int, int]:
-    """Return the schema of the database, 0 if it has none, and the newest known one."""
-    known = len(migrations(__package__))
-    if await connection.fetchval("SELECT to_regclass($1)::text", f"{server.schema}.facts") is None:
-        return 0, known
-    found = await connection.fetchval("SELECT value FROM facts WHERE name = $1", _VERSION)
-    return int(found or 0), known
+    except asyncpg.UndefinedTableError:
+        rows = []
+    facts = dict(rows)
+    return SchemaVersions(
+        found=int(facts.get(VERSION, 0)),
+        readable_from=int(facts.get(READABLE_FROM, FIRST_READABLE)),
+        known=len(migrations(__package__)),
+    )

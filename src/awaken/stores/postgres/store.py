@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from awaken.contracts.storage.inspection import ConnectionBudget, SchemaVersions
 from awaken.stores.sql.store import SqlStore
 
 from .database import PostgresDatabase
@@ -16,22 +17,29 @@ class PostgresStore(SqlStore):
     """A store on a Postgres server; any number of processes and machines may use it at once.
 
     Leases are measured by the server's wall clock, which must not be set while it runs. All
-    tables are in their own schema.
+    tables are in their own schema. Transactions need no session of their own, so the URL may be
+    that of a pooler; then its option `direct` names the server itself.
     """
 
     def __init__(
         self,
         url: str,
         *,
-        pool_size: int = 10,
+        pool_size: int | None = None,
         schema: str = "awaken",
         connect_timeout_ms: int = 5_000,
         command_timeout_ms: int = 30_000,
     ) -> None:
-        self.url = url
-        """The URL with the password, for a bus on the same server."""
-        server = parse_server(url, schema, connect_timeout_ms, command_timeout_ms)
-        self.database = PostgresDatabase(server, pool_size)
+        server = parse_server(
+            url,
+            schema=schema,
+            pool_size=pool_size,
+            connect_timeout_ms=connect_timeout_ms,
+            command_timeout_ms=command_timeout_ms,
+        )
+        self.url = server.direct_url
+        """The URL of the server itself, with the password, for a bus, which needs a session."""
+        self.database = PostgresDatabase(server)
         super().__init__(self.database)
 
     def open_memory(self) -> "MemoryEngine":
@@ -48,12 +56,27 @@ class PostgresStore(SqlStore):
 
         return open_evals(self.database)
 
-    async def schema_versions(self) -> tuple[int, int]:
-        """Return the schema of the database, 0 if it has none, and the newest known one.
-
-        Changes and creates nothing.
+    async def schema_versions(self) -> SchemaVersions:
+        """Return the schema of the database and which code may use it; changes nothing.
 
         Raises:
             StoreUnavailable: The server cannot be reached, or refuses.
         """
         return await self.database.schema_versions()
+
+    async def contract_schema(self) -> SchemaVersions:
+        """Take away what only older versions use; returns what the database has afterwards.
+
+        Raises:
+            StoreUnavailable: The server cannot be reached, or the schema is not the known one.
+            StoreTooNew: A newer version contracted it already.
+        """
+        return await self.database.contract_schema()
+
+    async def count_connections(self) -> ConnectionBudget:
+        """Return how many sessions the server allows, and how many one process of this store takes.
+
+        Raises:
+            StoreUnavailable: The server cannot be reached, or refuses.
+        """
+        return await self.database.count_connections()

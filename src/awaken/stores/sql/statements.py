@@ -1,4 +1,4 @@
-"""Named statements from files of this folder, and numbered migrations from an adapter's folder."""
+"""Named statements from files of this folder."""
 
 import re
 from collections.abc import Mapping
@@ -35,10 +35,3 @@ def statements(*, has_hints: bool = False, **words: str) -> dict[str, str]:
     """
     texts = {name: text.format(**words).strip() for name, text in _texts().items()}
     return texts | make_statements(has_hints=has_hints)
-
-
-def migrations(package: str) -> list[str]:
-    """Return the migrations of an adapter in order: `migrations/0001_first.sql`, `0002_…`."""
-    folder = files(package).joinpath("migrations")
-    named = sorted((entry.name, entry) for entry in folder.iterdir() if entry.name.endswith(".sql"))
-    return [entry.read_text("utf-8") for _, entry in named]

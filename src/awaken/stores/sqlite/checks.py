@@ -12,15 +12,23 @@ from typing import Any
 
 import msgspec
 
-from awaken.contracts.errors import CorruptRecord, StoreTooNew, StoreUnavailable
-from awaken.contracts.storage.store import StoreCheck
+from awaken.contracts.errors import CorruptRecord, StoreUnavailable
+from awaken.contracts.storage.inspection import SchemaVersions, StoreCheck
 from awaken.stores.sql import rows
 from awaken.stores.sql.heads import StoredHead, decode_head
+from awaken.stores.sql.migrations import check_readable
 from awaken.stores.sql.schedules import DELIVERY, FIRING, SCHEDULE, TRIGGER
 from awaken.stores.sql.state_history import KEPT
 
 from .config_checks import check_config
-from .connection import FAULTS, STATEMENTS, connect, schema_version, translate_error
+from .connection import (
+    FAULTS,
+    STATEMENTS,
+    connect,
+    contract,
+    read_versions,
+    translate_error,
+)
 
 _NAMED: tuple[tuple[str, str, "msgspec.json.Decoder[Any]", str], ...] = (
     ("runs", "SELECT record, run_id FROM runs", rows.RUN, "Run '{}'"),
@@ -52,15 +60,22 @@ _NAMED: tuple[tuple[str, str, "msgspec.json.Decoder[Any]", str], ...] = (
 """Kinds of records: the query, the decoder, and how an error names a record."""
 
 
-def read_versions(path: Path, store: str) -> tuple[int, int]:
-    """Return the schema of the file, and the newest that this version knows.
+def read_file_versions(path: Path, store: str) -> SchemaVersions:
+    """Return the schema of the file, and which code may use it.
 
     Raises:
         StoreUnavailable: The file does not exist or cannot be opened.
         StoreCorrupt: It is not a SQLite file.
     """
     with _open_file(path, store) as connection:
-        return schema_version(connection)
+        return read_versions(connection)
+
+
+def contract_file(path: Path, store: str) -> SchemaVersions:
+    """Run the contract migrations of a file; see `VersionedStore.contract_schema`."""
+    with _open_file(path, store, is_writer=True) as connection:
+        contract(connection, store)
+        return read_versions(connection)
 
 
 def check_file(path: Path, store: str) -> StoreCheck:
@@ -69,11 +84,11 @@ def check_file(path: Path, store: str) -> StoreCheck:
     from .eval_checks import check_evals  # noqa: PLC0415
 
     with _open_file(path, store) as connection:
-        found, known = schema_version(connection)
+        versions = read_versions(connection)
+        found, known = versions.found, versions.known
         if found == 0:
             raise StoreUnavailable(store=store, problem="it has no tables of awaken")
-        if found > known:
-            raise StoreTooNew(store=store, found=found, known=known)
+        check_readable(store, versions)
         if found < known:
             problem = (
                 f"its schema is {found}, this version needs {known}; open it once to migrate it"
@@ -97,11 +112,11 @@ def check_file(path: Path, store: str) -> StoreCheck:
 
 
 @contextmanager
-def _open_file(path: Path, store: str) -> Iterator[sqlite3.Connection]:
+def _open_file(path: Path, store: str, *, is_writer: bool = False) -> Iterator[sqlite3.Connection]:
     # SQLite would create a file that does not exist.
     if not path.is_file():
         raise StoreUnavailable(store=store, problem="there is no such file; check its path")
-    with closing(connect(path, store, is_writer=False)) as connection:
+    with closing(connect(path, store, is_writer=is_writer)) as connection:
         try:
             yield connection
         except FAULTS as error:

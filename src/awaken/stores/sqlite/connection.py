@@ -12,13 +12,14 @@ from awaken.contracts.errors import (
     StorageError,
     StoreCorrupt,
     StoreFull,
-    StoreTooNew,
     StoreUnavailable,
 )
+from awaken.contracts.storage.inspection import SchemaVersions
 from awaken.stores.sql import tenant_ids
 from awaken.stores.sql.arguments import check_arguments
+from awaken.stores.sql.migrations import READABLE_FROM, check_readable, contracts, migrations
 from awaken.stores.sql.session import Moment, Row, Show
-from awaken.stores.sql.statements import migrations, statements
+from awaken.stores.sql.statements import statements
 
 from .clock import boot_id, moment
 from .jobs import run_without_suspending
@@ -43,6 +44,9 @@ CHECKPOINT_PAGES = 8192
 
 HEADS_MAX = 512
 """How many heads of threads the writer remembers: some kilobytes each."""
+
+FIRST_READABLE = 12
+"""Code of earlier schemas refuses every later schema; from here on versions can share a file."""
 
 _ARGUMENT = "$"
 STATEMENTS = {
@@ -127,7 +131,7 @@ def prepare(connection: sqlite3.Connection, store: str) -> None:
     """Bring the schema up to date; several processes may do so at the same time.
 
     Raises:
-        StoreTooNew: A newer version of awaken wrote the file.
+        StoreTooNew: The file can be used by newer versions of awaken only.
         StoreCorrupt: The file is damaged, or not a SQLite file.
     """
     scripts = migrations(__package__)
@@ -135,15 +139,17 @@ def prepare(connection: sqlite3.Connection, store: str) -> None:
         # Before the transaction begins, for which other processes have to wait.
         _check_structure(connection, store)
         connection.execute("BEGIN IMMEDIATE")
-        found = connection.execute("PRAGMA user_version").fetchone()[0]
-        if found > len(scripts):
-            raise StoreTooNew(store=store, found=found, known=len(scripts))
+        versions = read_versions(connection)
+        check_readable(store, versions)
+        found = versions.found
         for number, script in enumerate(scripts[found:], found + 1):
             for statement in script.split(";\n"):
                 connection.execute(statement)
             connection.execute(f"PRAGMA user_version = {number}")
         if 0 < found < tenant_ids.VERSION:
             run_without_suspending(tenant_ids.rename_tenant_ids(_make_query(connection)))
+        if found < FIRST_READABLE:
+            _save_readable_from(connection, FIRST_READABLE)
         _forget_old_leases(connection)
         connection.execute("COMMIT")
     except FAULTS as error:
@@ -177,10 +183,52 @@ def empty_log(path: Path, store: str) -> bool:
     return not is_busy
 
 
-def schema_version(connection: sqlite3.Connection) -> tuple[int, int]:
-    """Return the schema of the file, and the newest that this version knows."""
+def contract(connection: sqlite3.Connection, store: str) -> None:
+    """Run the contract migrations that the file does not have yet.
+
+    Raises:
+        StoreUnavailable: The file's schema is not the known one.
+        StoreTooNew: A newer version contracted the file already.
+    """
+    try:
+        connection.execute("BEGIN IMMEDIATE")
+        versions = read_versions(connection)
+        check_readable(store, versions)
+        if versions.found != versions.known:
+            problem = f"its schema is {versions.found}, this version has {versions.known}"
+            raise StoreUnavailable(store=store, problem=problem)
+        for number, script in contracts(__package__).items():
+            if number > versions.readable_from:
+                for statement in script.split(";\n"):
+                    connection.execute(statement)
+                _save_readable_from(connection, number)
+        connection.execute("COMMIT")
+    except FAULTS as error:
+        _roll_back(connection)
+        raise translate_error(error, store) from error
+    except StorageError:
+        _roll_back(connection)
+        raise
+
+
+def read_versions(connection: sqlite3.Connection) -> SchemaVersions:
+    """Return the schema of the file, and which code may use it."""
     found: int = connection.execute("PRAGMA user_version").fetchone()[0]
-    return found, len(migrations(__package__))
+    readable_from = FIRST_READABLE
+    if found >= FIRST_READABLE:
+        row = connection.execute("SELECT value FROM facts WHERE name = ?", (READABLE_FROM,))
+        readable_from = int((row.fetchone() or (FIRST_READABLE,))[0])
+    return SchemaVersions(
+        found=found, readable_from=readable_from, known=len(migrations(__package__))
+    )
+
+
+def _save_readable_from(connection: sqlite3.Connection, number: int) -> None:
+    connection.execute(
+        "INSERT INTO facts (name, value) VALUES (?, ?)"
+        " ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+        (READABLE_FROM, str(number)),
+    )
 
 
 def translate_error(error: sqlite3.Error | UnicodeDecodeError, store: str) -> StorageError:

@@ -5,11 +5,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from awaken.contracts.storage.store import StoreCheck
+from awaken.contracts.storage.inspection import SchemaVersions, StoreCheck
 from awaken.stores.sql.session import Moment
 from awaken.stores.sql.store import SqlStore
 
-from .checks import check_file, read_versions
+from .checks import check_file, contract_file, read_file_versions
 from .clock import moment
 from .database import SqliteDatabase
 
@@ -40,9 +40,13 @@ class SqliteStore(SqlStore):
 
         return open_evals(self.database)
 
-    async def schema_versions(self) -> tuple[int, int]:
-        """Return the file's schema and the newest known one; the file is not changed."""
-        return await asyncio.to_thread(read_versions, self._path, self.name)
+    async def schema_versions(self) -> SchemaVersions:
+        """Return the file's schema and which code may use it; the file is not changed."""
+        return await asyncio.to_thread(read_file_versions, self._path, self.name)
+
+    async def contract_schema(self) -> SchemaVersions:
+        """Take away what only older versions use; returns what the file has afterwards."""
+        return await asyncio.to_thread(contract_file, self._path, self.name)
 
     async def check(self) -> StoreCheck:
         """Read every record and verify its checksum; lists all damage that it finds."""
