@@ -12,13 +12,14 @@ from awaken.contracts.evals.verdicts import Calibration
 from awaken.evals.calibrating import add_human_score, calibrate_judge
 from awaken.evals.estimating import EvalEstimate, estimate_eval
 from awaken.evals.preparing import prepare_eval
-from awaken.evals.results import compare_evals, load_compared
+from awaken.evals.results import EvalFigures, compare_evals, load_compared
 from awaken.evals.runner import EvalRunner
 from awaken.services.view import AppServices
 from awaken.transport.asgi import Reply, as_json
 from awaken.transport.routes import Access, ApiRoute, RouteCall, WireProtocol
 
 from . import views
+from .figures import FigureRoutes
 from .fixture_runs import FixtureRunRoutes
 from .item_stream import ItemStream
 
@@ -30,10 +31,15 @@ _EVAL = "/v1/evals/{eval_id}"
 def evals_protocol(services: AppServices, find_evals: FindEvals) -> WireProtocol:
     """Make the routes of evals, scores and labels."""
     evals, scores = EvalRoutes(services, find_evals), ScoreRoutes(services, find_evals)
-    fixtures = FixtureRunRoutes(find_evals)
+    fixtures, figures = FixtureRunRoutes(find_evals), FigureRoutes(find_evals)
     return WireProtocol(
         name="evals",
-        routes=(*_eval_routes(evals), *_fixture_routes(fixtures), *_score_routes(scores)),
+        routes=(
+            *_eval_routes(evals),
+            *_fixture_routes(fixtures),
+            *_score_routes(scores),
+            *_figure_routes(figures),
+        ),
     )
 
 
@@ -113,6 +119,14 @@ def _score_routes(routes: "ScoreRoutes") -> tuple[ApiRoute, ...]:
             status=201,
         ),
         _read("GET /v1/eval/judges/{scorer}/calibration", routes.calibrate, Calibration),
+    )
+
+
+def _figure_routes(routes: FigureRoutes) -> tuple[ApiRoute, ...]:
+    return (
+        _read(f"GET {_EVAL}/figures", routes.get_figures, EvalFigures),
+        _read("GET /v1/eval/labels", routes.list_labels, views.ScoreList, query=views.LabelFilter),
+        _read("GET /v1/eval/forms", routes.describe_forms, views.EvalForms),
     )
 
 

@@ -73,6 +73,24 @@ class ScoreList(Record, frozen=True, kw_only=True):
     scores: tuple[StoredScore, ...]
 
 
+class LabelFilter(StrictRecord, frozen=True, kw_only=True):
+    """Whose labels, newest first."""
+
+    scorer: Name
+    before: Annotated[int, Meta(ge=0)] | None = None
+    """The `no` of the last label of the page before."""
+    limit: Limit = 200
+
+
+class EvalForms(Record, frozen=True, kw_only=True):
+    """JSON Schemas of what people write."""
+
+    case: dict[str, Any]
+    gate: dict[str, Any]
+    scorers: dict[str, dict[str, Any]]
+    """The options of each scorer, by its name."""
+
+
 class NewLabel(StrictRecord, frozen=True, kw_only=True):
     """A person's answer to what a judge was asked about a run."""
 
