@@ -114,9 +114,12 @@ if TYPE_CHECKING:
         RecordedFailure,
         RecordingEnded,
         ReplayDiverged,
+        ReplayTimedOut,
+        TooManyReplays,
         UnknownCase,
         UnknownDataset,
         UnknownEval,
+        UnknownReplay,
     )
     from awaken.contracts.models.budgets import BudgetExceeded
     from awaken.contracts.resolver_errors import AgentResolverFailed
@@ -349,6 +352,7 @@ __all__ = [
     "RemoteUnsupported",
     "RepinRefused",
     "ReplayDiverged",
+    "ReplayTimedOut",
     "ReservedTaskName",
     "ResetRefused",
     "ResultTooLarge",
@@ -391,6 +395,7 @@ __all__ = [
     "ThreadNotOfPreview",
     "TooManyEvents",
     "TooManyHops",
+    "TooManyReplays",
     "TooManySteps",
     "ToolDenied",
     "ToolError",
@@ -416,6 +421,7 @@ __all__ = [
     "UnknownProvider",
     "UnknownPublication",
     "UnknownReference",
+    "UnknownReplay",
     "UnknownRun",
     "UnknownSchedule",
     "UnknownSecret",
@@ -480,7 +486,8 @@ _NAMES_OF = {
     "awaken.contracts.evals.errors": (
         "CannotRecord CannotReplay DatasetConflict EvalError EvalExists EvalsUnavailable "
         "InvalidDataset InvalidEval InvalidGate InvalidScorer NotComparable RecordedFailure "
-        "RecordingEnded ReplayDiverged UnknownCase UnknownDataset UnknownEval"
+        "RecordingEnded ReplayDiverged ReplayTimedOut TooManyReplays UnknownCase UnknownDataset "
+        "UnknownEval UnknownReplay"
     ),
     "awaken.contracts.models.budgets": "BudgetExceeded",
     "awaken.contracts.models.errors": (

@@ -166,7 +166,7 @@ class LastingParts:
         """Recordings, replays, forks and comparisons of stored runs; few programs need them."""
         from .replays import build_run_replays  # noqa: PLC0415
 
-        return build_run_replays(self._parts.engine)
+        return build_run_replays(self._parts.engine, self.managed)
 
     @cached_property
     def evals(self) -> "EvalRunner":
@@ -175,6 +175,13 @@ class LastingParts:
 
         parts = self._parts
         return build_eval_runner(parts.control, parts.node.worker_id, self.managed)
+
+    async def _close_evals(self) -> None:
+        """Stop the evals and replays of this process, if it has some."""
+        if "replays" in self.__dict__:
+            await self.replays.close()
+        if "evals" in self.__dict__:
+            await self.evals.close()
 
     async def _sweep_evals(self) -> None:
         """Take over evals whose driver died; loads nothing if the store has no open eval."""

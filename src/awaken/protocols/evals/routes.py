@@ -1,8 +1,7 @@
 """Evals, scores and labels over HTTP, in one table."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 from awaken.contracts.config.audit import AuditAction
 from awaken.contracts.evals.eval_runs import EvalRecord, EvalSpec
@@ -16,7 +15,7 @@ from awaken.evals.results import compare_evals, load_compared
 from awaken.evals.runner import EvalRunner
 from awaken.services.view import AppServices
 from awaken.transport.asgi import Reply, as_json
-from awaken.transport.routes import Access, ApiRoute, RouteCall, WireProtocol
+from awaken.transport.routes import Access, ApiRoute, RouteCall, WireProtocol, make_route
 
 from . import views
 from .fixture_runs import FixtureRunRoutes
@@ -29,7 +28,7 @@ _EVAL = "/v1/evals/{eval_id}"
 
 def evals_protocol(services: AppServices, find_evals: FindEvals) -> WireProtocol:
     """Make the routes of evals, scores and labels."""
-    evals, scores = EvalRoutes(services, find_evals), ScoreRoutes(services, find_evals)
+    evals, scores = EvalRoutes(find_evals), ScoreRoutes(services, find_evals)
     fixtures = FixtureRunRoutes(find_evals)
     return WireProtocol(
         name="evals",
@@ -37,27 +36,8 @@ def evals_protocol(services: AppServices, find_evals: FindEvals) -> WireProtocol
     )
 
 
-def _route(
-    access: Access,
-    operation: str,
-    handle: Callable[[RouteCall], Awaitable[Reply]],
-    reply: Any,
-    **rest: Any,
-) -> ApiRoute:
-    method, path = operation.split()
-    return ApiRoute(
-        method=method,
-        path=path,
-        handle=handle,
-        access=access,
-        summary=(handle.__doc__ or "").partition("\n")[0],
-        reply=reply,
-        tag="evals",
-        **rest,
-    )
-
-
-_read, _change = partial(_route, Access.CONFIG), partial(_route, Access.EVAL)
+_read = partial(make_route, Access.CONFIG, tag="evals")
+_change = partial(make_route, Access.EVAL, tag="evals")
 
 
 def _eval_routes(routes: "EvalRoutes") -> tuple[ApiRoute, ...]:
@@ -119,8 +99,7 @@ def _score_routes(routes: "ScoreRoutes") -> tuple[ApiRoute, ...]:
 class EvalRoutes:
     """Handles the routes of evals; what they do is loaded by the first request."""
 
-    def __init__(self, services: AppServices, find_evals: FindEvals) -> None:
-        self._services = services
+    def __init__(self, find_evals: FindEvals) -> None:
         self._find = find_evals
 
     async def create(self, call: RouteCall) -> Reply:
@@ -196,15 +175,12 @@ class EvalRoutes:
         if not any(it.allow_effects for it in policies):
             return
         call.require(Access.INVOKE)
-        if self._services.audit is not None:
-            await self._services.audit.record(
-                AuditAction.REPLAY,
-                f"datasets/{spec.dataset_id}",
-                actor=call.actor,
-                details={"mode": str(spec.mode), "eval": spec.id or ""},
-                ip=call.client,
-                request_id=call.request_id or None,
-            )
+        await call.audit(
+            AuditAction.REPLAY,
+            f"datasets/{spec.dataset_id}",
+            mode=str(spec.mode),
+            eval=spec.id or "",
+        )
 
 
 class ScoreRoutes:
