@@ -467,17 +467,16 @@ _NAMES_OF = {
         "AgentPaused AlreadyDecided AlreadyExists AmbiguousId AwakenError BaseRevisionMismatch "
         "CommitUnknown CorruptRecord CursorExpired CursorInvalid DedupeConflict "
         "DependenciesFailed DuplicateRegistration HandlerAlreadyRegistered IdempotencyConflict "
-        "IllegalTransition InstructionsFailed InvalidContext InvalidInput "
-        "InvalidPluginConfig InvalidRecord InvalidResume "
-        "InvalidSpec InvalidTranscript InvalidValue KeyAlreadyRegistered KeyCodecError "
-        "LeaseLost LimitExceeded MergeConflict Misuse NotServedHere NothingToResume "
-        "PhaseNotConverging PluginAlreadyInstalled PluginFailed PluginGivenTwice "
-        "PluginNotInstalled ProfileCodecError QueueFull RecordNotFound RefusedInput "
-        "RevisionConflict RunError RunFailed StateError StorageError StoreCorrupt "
+        "IllegalTransition InstructionsFailed InvalidContext InvalidInput InvalidPluginConfig "
+        "InvalidRecord InvalidResume InvalidSpec InvalidTranscript InvalidValue "
+        "KeyAlreadyRegistered KeyCodecError LeaseLost LimitExceeded MergeConflict Misuse "
+        "NotServedHere NothingToResume PhaseNotConverging PluginAlreadyInstalled PluginFailed "
+        "PluginGivenTwice PluginNotInstalled ProfileCodecError QueueFull RecordNotFound "
+        "RefusedInput RevisionConflict RunError RunFailed StateError StorageError StoreCorrupt "
         "StoreFull StoreTooNew StoreUnavailable ThreadBusy ThreadClaimed ThreadHasWorkflow "
         "UnknownAgent UnknownAnswer UnknownDefaultAgent UnknownHandler UnknownKey "
-        "UnknownProfileKey UnknownProvider UnknownReference UnknownRun UnknownThread UnknownTicket "
-        "UnsupportedFeature UsageError VersionConflict"
+        "UnknownProfileKey UnknownProvider UnknownReference UnknownRun UnknownThread "
+        "UnknownTicket UnsupportedFeature UsageError VersionConflict"
     ),
     "awaken.contracts.memory.errors": (
         "EmbeddingFailed FactExists MemoryFull MemoryUnavailable NoMemoryOwner UnknownDocument "
@@ -514,8 +513,7 @@ _NAMES_OF = {
     ),
     "awaken.contracts.tasks": (
         "DuplicateTaskName ParentRunCancelled ReservedTaskName TaskError TaskHasNoInbox "
-        "TaskIdTaken TaskLimitReached TaskNotFound TaskNotOwned TaskTerminated "
-        "TooManyHops"
+        "TaskIdTaken TaskLimitReached TaskNotFound TaskNotOwned TaskTerminated TooManyHops"
     ),
     "awaken.contracts.tools.sub_runs": "MessageNotSent",
     "awaken.contracts.tools.tool": (
