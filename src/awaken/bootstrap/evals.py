@@ -1,6 +1,5 @@
 """Connects evals with a runtime; loaded when one is first used."""
 
-import os
 from typing import TYPE_CHECKING, cast
 
 from awaken.contracts.evals.errors import InvalidEval
@@ -12,14 +11,13 @@ from awaken.evals.preparing import EvalLimits, EvalParts
 from awaken.evals.runner import EvalRunner
 from awaken.services.control import RunControl
 
+from .eval_modules import read_eval_modules
 from .replays import ManagedSnapshots, build_recorder
 
 if TYPE_CHECKING:
     from awaken.managed.configuration import ManagedConfig
 
 PAGE = 500
-MODULES = "AWAKEN_EVAL_MODULES"
-"""The variable that names the modules whose functions may score, separated by commas."""
 
 
 def find_eval_store(store: Store) -> EvalStore:
@@ -47,7 +45,7 @@ def build_eval_runner(
         InvalidEval: Its store keeps none.
     """
     if modules is None:
-        modules = tuple(it.strip() for it in os.environ.get(MODULES, "").split(",") if it.strip())
+        modules = read_eval_modules()
     engine = control.engine
     return EvalRunner(
         EvalParts(

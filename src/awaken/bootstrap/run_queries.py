@@ -17,6 +17,7 @@ from .arguments import check_optional_text, check_text, convert_argument
 
 if TYPE_CHECKING:
     from awaken.contracts.memory.access import FactAccess, KnowledgeAccess
+    from awaken.evals.live_scoring import LiveScoring
     from awaken.evals.run_replays import RunReplays
     from awaken.evals.runner import EvalRunner
     from awaken.managed.configuration import ManagedConfig
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from awaken.services.view import AppServices
 
     from .composition import RuntimeParts
+    from .scoring_specs import ScoringSpecs
 
 T = TypeVar("T")
 
@@ -178,6 +180,8 @@ class LastingParts:
 
     async def _close_evals(self) -> None:
         """Stop the evals and replays of this process, if it has some."""
+        if "_live_scoring" in self.__dict__:
+            await self._live_scoring.close()
         if "replays" in self.__dict__:
             await self.replays.close()
         if "evals" in self.__dict__:
@@ -189,6 +193,22 @@ class LastingParts:
         entry = await profile.find_entry(OPEN_EVALS, OPEN_EVALS)
         if entry is not None and entry.value:
             await self.evals.sweep()
+        if self.managed is not None and await self._scoring_specs.load():
+            self._live_scoring.sweep()
+
+    @cached_property
+    def _scoring_specs(self) -> "ScoringSpecs":
+        from .scoring_specs import ScoringSpecs  # noqa: PLC0415
+
+        assert self.managed is not None
+        return ScoringSpecs(self.managed)
+
+    @cached_property
+    def _live_scoring(self) -> "LiveScoring":
+        """Scores real runs; loaded by the first sweep that finds a record for it."""
+        from awaken.evals.live_scoring import LiveScoring  # noqa: PLC0415
+
+        return LiveScoring(self.evals.parts, self._scoring_specs.load)
 
     async def _sweep_schedules(self) -> None:
         """Fire what is due in a store of several processes; loads nothing if it has no schedule."""

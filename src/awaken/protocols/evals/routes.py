@@ -92,6 +92,7 @@ def _score_routes(routes: "ScoreRoutes") -> tuple[ApiRoute, ...]:
             body=views.NewLabels,
             status=201,
         ),
+        _read("GET /v1/eval/scores", routes.find_scores, views.ScoreList, query=views.ScoreFilter),
         _read("GET /v1/eval/judges/{scorer}/calibration", routes.calibrate, Calibration),
     )
 
@@ -219,6 +220,19 @@ class ScoreRoutes:
         record = await call.view.stored_run(call.path["run_id"])
         found = await self._find().parts.evals.list_scores(ScoreQuery(run_id=record.run_id))
         return as_json(views.ScoreList(scores=found))
+
+    async def find_scores(self, call: RouteCall) -> Reply:
+        """Find scores of all runs, newest first: of people, of evals and of live scoring."""
+        asked: views.ScoreFilter = call.query
+        query = ScoreQuery(
+            scorer=asked.scorer,
+            source=asked.source,
+            since=asked.since,
+            below=asked.below,
+            before_no=asked.before,
+            limit=asked.limit,
+        )
+        return as_json(views.ScoreList(scores=await self._find().parts.evals.list_scores(query)))
 
     async def add_labels(self, call: RouteCall) -> Reply:
         """Label what judges have scored; labels calibrate them."""
