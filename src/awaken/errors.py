@@ -114,9 +114,12 @@ if TYPE_CHECKING:
         RecordedFailure,
         RecordingEnded,
         ReplayDiverged,
+        ReplayTimedOut,
+        TooManyReplays,
         UnknownCase,
         UnknownDataset,
         UnknownEval,
+        UnknownReplay,
     )
     from awaken.contracts.models.budgets import BudgetExceeded
     from awaken.contracts.resolver_errors import AgentResolverFailed
@@ -349,6 +352,7 @@ __all__ = [
     "RemoteUnsupported",
     "RepinRefused",
     "ReplayDiverged",
+    "ReplayTimedOut",
     "ReservedTaskName",
     "ResetRefused",
     "ResultTooLarge",
@@ -391,6 +395,7 @@ __all__ = [
     "ThreadNotOfPreview",
     "TooManyEvents",
     "TooManyHops",
+    "TooManyReplays",
     "TooManySteps",
     "ToolDenied",
     "ToolError",
@@ -416,6 +421,7 @@ __all__ = [
     "UnknownProvider",
     "UnknownPublication",
     "UnknownReference",
+    "UnknownReplay",
     "UnknownRun",
     "UnknownSchedule",
     "UnknownSecret",
@@ -461,17 +467,16 @@ _NAMES_OF = {
         "AgentPaused AlreadyDecided AlreadyExists AmbiguousId AwakenError BaseRevisionMismatch "
         "CommitUnknown CorruptRecord CursorExpired CursorInvalid DedupeConflict "
         "DependenciesFailed DuplicateRegistration HandlerAlreadyRegistered IdempotencyConflict "
-        "IllegalTransition InstructionsFailed InvalidContext InvalidInput "
-        "InvalidPluginConfig InvalidRecord InvalidResume "
-        "InvalidSpec InvalidTranscript InvalidValue KeyAlreadyRegistered KeyCodecError "
-        "LeaseLost LimitExceeded MergeConflict Misuse NotServedHere NothingToResume "
-        "PhaseNotConverging PluginAlreadyInstalled PluginFailed PluginGivenTwice "
-        "PluginNotInstalled ProfileCodecError QueueFull RecordNotFound RefusedInput "
-        "RevisionConflict RunError RunFailed StateError StorageError StoreCorrupt "
+        "IllegalTransition InstructionsFailed InvalidContext InvalidInput InvalidPluginConfig "
+        "InvalidRecord InvalidResume InvalidSpec InvalidTranscript InvalidValue "
+        "KeyAlreadyRegistered KeyCodecError LeaseLost LimitExceeded MergeConflict Misuse "
+        "NotServedHere NothingToResume PhaseNotConverging PluginAlreadyInstalled PluginFailed "
+        "PluginGivenTwice PluginNotInstalled ProfileCodecError QueueFull RecordNotFound "
+        "RefusedInput RevisionConflict RunError RunFailed StateError StorageError StoreCorrupt "
         "StoreFull StoreTooNew StoreUnavailable ThreadBusy ThreadClaimed ThreadHasWorkflow "
         "UnknownAgent UnknownAnswer UnknownDefaultAgent UnknownHandler UnknownKey "
-        "UnknownProfileKey UnknownProvider UnknownReference UnknownRun UnknownThread UnknownTicket "
-        "UnsupportedFeature UsageError VersionConflict"
+        "UnknownProfileKey UnknownProvider UnknownReference UnknownRun UnknownThread "
+        "UnknownTicket UnsupportedFeature UsageError VersionConflict"
     ),
     "awaken.contracts.memory.errors": (
         "EmbeddingFailed FactExists MemoryFull MemoryUnavailable NoMemoryOwner UnknownDocument "
@@ -480,7 +485,8 @@ _NAMES_OF = {
     "awaken.contracts.evals.errors": (
         "CannotRecord CannotReplay DatasetConflict EvalError EvalExists EvalsUnavailable "
         "InvalidDataset InvalidEval InvalidGate InvalidScorer NotComparable RecordedFailure "
-        "RecordingEnded ReplayDiverged UnknownCase UnknownDataset UnknownEval"
+        "RecordingEnded ReplayDiverged ReplayTimedOut TooManyReplays UnknownCase UnknownDataset "
+        "UnknownEval UnknownReplay"
     ),
     "awaken.contracts.models.budgets": "BudgetExceeded",
     "awaken.contracts.models.errors": (
@@ -507,8 +513,7 @@ _NAMES_OF = {
     ),
     "awaken.contracts.tasks": (
         "DuplicateTaskName ParentRunCancelled ReservedTaskName TaskError TaskHasNoInbox "
-        "TaskIdTaken TaskLimitReached TaskNotFound TaskNotOwned TaskTerminated "
-        "TooManyHops"
+        "TaskIdTaken TaskLimitReached TaskNotFound TaskNotOwned TaskTerminated TooManyHops"
     ),
     "awaken.contracts.tools.sub_runs": "MessageNotSent",
     "awaken.contracts.tools.tool": (

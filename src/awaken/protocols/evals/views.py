@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 from awaken.contracts.evals.eval_runs import EvalItem, EvalRecord
-from awaken.contracts.evals.scores import StoredScore
+from awaken.contracts.evals.scores import ScoreSource, StoredScore
 from awaken.contracts.evals.verdicts import EvalComparison
 from awaken.contracts.record import Record, StrictRecord
 
@@ -65,6 +65,19 @@ class NewScore(StrictRecord, frozen=True, kw_only=True):
     label: Annotated[str, Meta(max_length=200)] = ""
     comment: Text = ""
     step: Annotated[int, Meta(ge=1)] | None = None
+
+
+class ScoreFilter(StrictRecord, frozen=True, kw_only=True):
+    """Which scores, newest first."""
+
+    scorer: Name | None = None
+    source: ScoreSource | None = None
+    since: Annotated[int, Meta(ge=0)] | None = None
+    below: Annotated[float, Meta(ge=0, le=2)] | None = None
+    """Only scores with a smaller value; those without a value are left out."""
+    before: Annotated[int, Meta(ge=0)] | None = None
+    """The `no` of the last score of the page before."""
+    limit: Limit = 100
 
 
 class ScoreList(Record, frozen=True, kw_only=True):
