@@ -637,6 +637,7 @@ KINDS: dict[str, str] = {
     "tools": "Tools are code; overrides change what the model reads, and whether it is offered.",
     "rulesets": "[Permission rules](../how-to/permission.md) that several agents include.",
     "budgets": "[Budgets](../how-to/budgets.md) beside those of the code.",
+    "scorers": "Which real runs are [scored after their end](../how-to/scorers-and-gates.md).",
 }
 HTTP_FIELDS: dict[str, str] = {
     "a2a-servers.base_url": "The address of the server.",

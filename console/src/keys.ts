@@ -1,10 +1,10 @@
 /** Every key of the console: this table binds them and makes the help. */
 import { useEffect } from "react";
 
-export type KeyGroup = "everywhere" | "go" | "lists" | "approvals" | "chat" | "run";
+export type KeyGroup = "everywhere" | "go" | "lists" | "approvals" | "chat" | "run" | "calibration";
 export type KeyName =
   | "palette" | "filter" | "help" | "close" | "stop" | "previousStep" | "nextStep" | "down" | "up" | "open" | "select" | "approve" | "deny" | "edit"
-  | "goHome" | "goChat" | "goApprovals" | "goRuns" | "goThreads" | "goQueue" | "goAgents" | "goModels" | "goSchedules" | "goWorkflows" | "goMemory" | "goChanges" | "goSettings";
+  | "goHome" | "goChat" | "goApprovals" | "goRuns" | "goThreads" | "goQueue" | "goAgents" | "goModels" | "goSchedules" | "goWorkflows" | "goMemory" | "goDatasets" | "goEvals" | "goLab" | "labelPass" | "labelFail" | "goChanges" | "goSettings";
 
 type Binding = { group: KeyGroup; keys: string; does: string };
 
@@ -25,6 +25,9 @@ export const KEYS: Record<KeyName, Binding> = {
   goAgents: { group: "go", keys: "g e", does: "Agents" },
   goMemory: { group: "go", keys: "g y", does: "Memory and knowledge" },
   goModels: { group: "go", keys: "g m", does: "Models" },
+  goDatasets: { group: "go", keys: "g b", does: "Datasets" },
+  goEvals: { group: "go", keys: "g v", does: "Evals" },
+  goLab: { group: "go", keys: "g l", does: "Lab" },
   goChanges: { group: "go", keys: "g p", does: "Changes" },
   goSettings: { group: "go", keys: "g s", does: "Settings" },
   down: { group: "lists", keys: "j", does: "Next row" },
@@ -37,6 +40,8 @@ export const KEYS: Record<KeyName, Binding> = {
   stop: { group: "chat", keys: ".", does: "Stop the run" },
   previousStep: { group: "run", keys: "[", does: "Previous step" },
   nextStep: { group: "run", keys: "]", does: "Next step" },
+  labelPass: { group: "calibration", keys: "p", does: "Label the answer as passed" },
+  labelFail: { group: "calibration", keys: "f", does: "Label the answer as failed" },
 };
 
 const SEQUENCE_MS = 1_000;

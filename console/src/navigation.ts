@@ -1,7 +1,7 @@
 /** The pages of the rail: where they are, what they need, which key leads there. */
 import {
-  IconActivity, IconArrowsShuffle, IconBook2, IconBrain, IconCalendarClock, IconCheckbox, IconCoin, IconGavel, IconGitPullRequest, IconHistory, IconHome, IconNotebook,
-  IconMessage, IconMessages, IconPlug, IconRobot, IconServer2, IconSettings, IconStack2, IconTool, IconTopologyStar3, type TablerIcon,
+  IconActivity, IconArrowsShuffle, IconBook2, IconBrain, IconCalendarClock, IconCheckbox, IconCoin, IconDatabase, IconFlask2, IconGavel, IconGitPullRequest, IconHistory, IconHome, IconNotebook,
+  IconMessage, IconMessages, IconPlug, IconReportAnalytics, IconRobot, IconServer2, IconSettings, IconStack2, IconTool, IconTopologyStar3, type TablerIcon,
 } from "@tabler/icons-react";
 
 import type { Scope } from "./api/caller";
@@ -41,6 +41,14 @@ export const NAVIGATION = [
       { name: "a2a", path: "/a2a", icon: IconArrowsShuffle, scopes: ["config"] },
       { name: "memory", path: "/memory", icon: IconNotebook, scopes: ["read"], key: "goMemory" },
       { name: "models", path: "/models", icon: IconBrain, scopes: ["read"], isOfServer: true, key: "goModels" },
+    ],
+  },
+  {
+    name: "evaluate",
+    pages: [
+      { name: "datasets", path: "/datasets", icon: IconDatabase, scopes: ["config"], key: "goDatasets" },
+      { name: "evals", path: "/evals", icon: IconReportAnalytics, scopes: ["config"], key: "goEvals" },
+      { name: "lab", path: "/lab", icon: IconFlask2, scopes: ["config", "eval"], key: "goLab" },
     ],
   },
   {

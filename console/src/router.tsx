@@ -21,6 +21,13 @@ import { readSearch as skills } from "./pages/skills/search";
 import { readSearch as a2a } from "./pages/a2a/search";
 import { readSearch as memory } from "./pages/memory/search";
 import { readSearch as models } from "./pages/models/search";
+import { readSearch as datasets } from "./pages/datasets/search";
+import { readSearch as dataset } from "./pages/dataset/search";
+import { readSearch as evals } from "./pages/evals/search";
+import { readSearch as evalOne } from "./pages/eval/search";
+import { readSearch as compare } from "./pages/compare/search";
+import { readSearch as lab } from "./pages/lab/search";
+import { readSearch as calibration } from "./pages/calibration/search";
 import { readSearch as policy } from "./pages/policy/search";
 import { readSearch as cost } from "./pages/cost/search";
 import { readSearch as changes } from "./pages/changes/search";
@@ -149,6 +156,48 @@ const modelsRoute = createRoute({
   validateSearch: models,
   component: lazyRouteComponent(() => loadPart(() => import("./pages/models/ModelsPage")), "ModelsPage"),
 });
+const datasetsRoute = createRoute({
+  getParentRoute,
+  path: "/datasets",
+  validateSearch: datasets,
+  component: lazyRouteComponent(() => loadPart(() => import("./pages/datasets/DatasetsPage")), "DatasetsPage"),
+});
+const datasetRoute = createRoute({
+  getParentRoute,
+  path: "/datasets/$datasetId",
+  validateSearch: dataset,
+  component: lazyRouteComponent(() => loadPart(() => import("./pages/dataset/DatasetPage")), "DatasetPage"),
+});
+const evalsRoute = createRoute({
+  getParentRoute,
+  path: "/evals",
+  validateSearch: evals,
+  component: lazyRouteComponent(() => loadPart(() => import("./pages/evals/EvalsPage")), "EvalsPage"),
+});
+const evalRoute = createRoute({
+  getParentRoute,
+  path: "/evals/$evalId",
+  validateSearch: evalOne,
+  component: lazyRouteComponent(() => loadPart(() => import("./pages/eval/EvalPage")), "EvalPage"),
+});
+const compareRoute = createRoute({
+  getParentRoute,
+  path: "/compare",
+  validateSearch: compare,
+  component: lazyRouteComponent(() => loadPart(() => import("./pages/compare/ComparePage")), "ComparePage"),
+});
+const labRoute = createRoute({
+  getParentRoute,
+  path: "/lab",
+  validateSearch: lab,
+  component: lazyRouteComponent(() => loadPart(() => import("./pages/lab/LabPage")), "LabPage"),
+});
+const calibrationRoute = createRoute({
+  getParentRoute,
+  path: "/calibration",
+  validateSearch: calibration,
+  component: lazyRouteComponent(() => loadPart(() => import("./pages/calibration/CalibrationPage")), "CalibrationPage"),
+});
 const policyRoute = createRoute({
   getParentRoute,
   path: "/policy",
@@ -187,7 +236,7 @@ const settingsRoute = createRoute({
 });
 
 const routeTree = frame.addChildren([
-  homeRoute, chatRoute, approvalsRoute, schedulesRoute, runsRoute, workflowsRoute, runRoute, threadsRoute, threadRoute, queueRoute, agentsRoute, agentRoute, toolsRoute, mcpRoute, mcpLoginRoute, skillsRoute, a2aRoute, memoryRoute, modelsRoute, policyRoute, costRoute, changesRoute, auditRoute, workersRoute, settingsRoute,
+  homeRoute, chatRoute, approvalsRoute, schedulesRoute, runsRoute, workflowsRoute, runRoute, threadsRoute, threadRoute, queueRoute, agentsRoute, agentRoute, toolsRoute, mcpRoute, mcpLoginRoute, skillsRoute, a2aRoute, memoryRoute, modelsRoute, datasetsRoute, datasetRoute, evalsRoute, evalRoute, compareRoute, labRoute, calibrationRoute, policyRoute, costRoute, changesRoute, auditRoute, workersRoute, settingsRoute,
 ]);
 
 export const router = createRouter({

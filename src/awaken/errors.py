@@ -115,9 +115,12 @@ if TYPE_CHECKING:
         RecordedFailure,
         RecordingEnded,
         ReplayDiverged,
+        ReplayTimedOut,
+        TooManyReplays,
         UnknownCase,
         UnknownDataset,
         UnknownEval,
+        UnknownReplay,
     )
     from awaken.contracts.models.budgets import BudgetExceeded
     from awaken.contracts.resolver_errors import AgentResolverFailed
@@ -353,6 +356,7 @@ __all__ = [
     "RemoteUnsupported",
     "RepinRefused",
     "ReplayDiverged",
+    "ReplayTimedOut",
     "ReservedTaskName",
     "ResetRefused",
     "ResultTooLarge",
@@ -395,6 +399,7 @@ __all__ = [
     "ThreadNotOfPreview",
     "TooManyEvents",
     "TooManyHops",
+    "TooManyReplays",
     "TooManySteps",
     "ToolDenied",
     "ToolError",
@@ -420,6 +425,7 @@ __all__ = [
     "UnknownProvider",
     "UnknownPublication",
     "UnknownReference",
+    "UnknownReplay",
     "UnknownRun",
     "UnknownSchedule",
     "UnknownSecret",
@@ -466,17 +472,17 @@ _NAMES_OF = {
         "AgentPaused AlreadyDecided AlreadyExists AmbiguousId AwakenError BaseRevisionMismatch "
         "CommitUnknown CorruptRecord CursorExpired CursorInvalid DedupeConflict "
         "DemoRecord DependenciesFailed DuplicateRegistration HandlerAlreadyRegistered "
-        "IdempotencyConflict IllegalTransition InstructionsFailed InvalidContext InvalidInput "
-        "InvalidPluginConfig InvalidRecord InvalidResume "
-        "InvalidSpec InvalidTranscript InvalidValue KeyAlreadyRegistered KeyCodecError "
-        "LeaseLost LimitExceeded MergeConflict Misuse NotServedHere NothingToResume "
-        "PhaseNotConverging PluginAlreadyInstalled PluginFailed PluginGivenTwice "
-        "PluginNotInstalled ProfileCodecError QueueFull RecordNotFound RefusedInput "
-        "RevisionConflict RunError RunFailed StateError StorageError StoreCorrupt "
+        "IdempotencyConflict "
+        "IllegalTransition InstructionsFailed InvalidContext InvalidInput InvalidPluginConfig "
+        "InvalidRecord InvalidResume InvalidSpec InvalidTranscript InvalidValue "
+        "KeyAlreadyRegistered KeyCodecError LeaseLost LimitExceeded MergeConflict Misuse "
+        "NotServedHere NothingToResume PhaseNotConverging PluginAlreadyInstalled PluginFailed "
+        "PluginGivenTwice PluginNotInstalled ProfileCodecError QueueFull RecordNotFound "
+        "RefusedInput RevisionConflict RunError RunFailed StateError StorageError StoreCorrupt "
         "StoreFull StoreTooNew StoreUnavailable ThreadBusy ThreadClaimed ThreadHasWorkflow "
         "UnknownAgent UnknownAnswer UnknownDefaultAgent UnknownHandler UnknownKey "
-        "UnknownProfileKey UnknownProvider UnknownReference UnknownRun UnknownThread UnknownTicket "
-        "UnsupportedFeature UsageError VersionConflict"
+        "UnknownProfileKey UnknownProvider UnknownReference UnknownRun UnknownThread "
+        "UnknownTicket UnsupportedFeature UsageError VersionConflict"
     ),
     "awaken.contracts.memory.errors": (
         "EmbeddingFailed FactExists MemoryFull MemoryUnavailable NoMemoryOwner UnknownDocument "
@@ -485,7 +491,8 @@ _NAMES_OF = {
     "awaken.contracts.evals.errors": (
         "CannotRecord CannotReplay DatasetConflict EvalError EvalExists EvalsUnavailable "
         "InvalidDataset InvalidEval InvalidGate InvalidScorer NotComparable RecordedFailure "
-        "RecordingEnded ReplayDiverged UnknownCase UnknownDataset UnknownEval"
+        "RecordingEnded ReplayDiverged ReplayTimedOut TooManyReplays UnknownCase UnknownDataset "
+        "UnknownEval UnknownReplay"
     ),
     "awaken.contracts.models.budgets": "BudgetExceeded",
     "awaken.contracts.models.errors": (
@@ -512,8 +519,7 @@ _NAMES_OF = {
     ),
     "awaken.contracts.tasks": (
         "DuplicateTaskName ParentRunCancelled ReservedTaskName TaskError TaskHasNoInbox "
-        "TaskIdTaken TaskLimitReached TaskNotFound TaskNotOwned TaskTerminated "
-        "TooManyHops"
+        "TaskIdTaken TaskLimitReached TaskNotFound TaskNotOwned TaskTerminated TooManyHops"
     ),
     "awaken.contracts.tools.sub_runs": "MessageNotSent",
     "awaken.contracts.tools.tool": (

@@ -5,9 +5,14 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import msgspec
+
 from awaken import Access, Agent, AgentRuntime
+from awaken.contracts.evals.eval_runs import EvalItem, EvalSpec, ItemStatus
+from awaken.contracts.evals.scores import Score
 from awaken.evals import Case, Dataset, Expectation, ScriptedTurn, ToolPolicy, scorers
 from awaken.evals.evaluating import keep_dataset
+from awaken.scoring import SCORERS
 from awaken.testing import ScriptedModel
 
 from .in_process import Answer, ask, bearer, config, token
@@ -77,6 +82,54 @@ def test_an_eval_is_made_followed_and_read() -> None:
         assert sum(it.startswith("event: item\n") for it in frames) == 4
         (end,) = [it for it in frames if it.startswith("event: end\n")]
         assert json.loads(end.partition("data: ")[2])["status"] == "done"
+
+    play(scenario)
+
+
+def test_figures_are_there_while_an_eval_goes_on_and_are_kept_at_its_end() -> None:
+    async def scenario(world: World) -> None:
+        planned = await world.runtime.evals.create(msgspec.convert(SPEC, EvalSpec))
+        path = f"GET /v1/evals/{planned.eval_id}/figures"
+        assert (await world.ask(path)).json == {}
+        item = EvalItem(
+            number=0,
+            case_id="a",
+            variant="v",
+            sample=0,
+            status=ItemStatus.SCORED,
+            scores=(Score(name="contains", value=1.0, passed=True),),
+        )
+        await world.runtime.evals.parts.evals.put_eval_item(planned.eval_id, item)
+        (variant,) = (await world.ask(path)).json["variants"]
+        assert (variant["items"], variant["scorers"][0]["rate"]) == (1, 1.0)
+        record = await world.finish(gate={"require": [{"scorer": "contains", "min_rate": 1}]})
+        figures = (await world.ask(f"GET /v1/evals/{record['eval_id']}/figures")).json
+        assert figures == record["summary"]
+        assert figures["gate"]["status"] == "passed"
+        assert (await world.ask("GET /v1/evals/none/figures")).status == 404
+        assert (await world.ask(path, who="reader")).status == 403
+
+    play(scenario)
+
+
+def test_labels_are_listed_by_judge_and_forms_describe_every_scorer() -> None:
+    async def scenario(world: World) -> None:
+        record = await world.finish()
+        items = (await world.ask(f"GET /v1/evals/{record['eval_id']}/items")).json["items"]
+        for passed in (True, False):
+            label = {"run_id": items[0]["run_id"], "scorer": "judge", "passed": passed}
+            made = await world.ask("POST /v1/eval/labels", {"labels": [label]})
+            assert made.status == 201, made.body
+        listed = (await world.ask("GET /v1/eval/labels?scorer=judge")).json["scores"]
+        assert [it["score"]["passed"] for it in listed] == [False, True]
+        page = await world.ask(f"GET /v1/eval/labels?scorer=judge&before={listed[0]['no']}")
+        assert page.json["scores"] == listed[1:]
+        assert (await world.ask("GET /v1/eval/labels?scorer=other")).json["scores"] == []
+        assert (await world.ask("GET /v1/eval/labels")).status == 400
+        forms = (await world.ask("GET /v1/eval/forms")).json
+        assert set(forms["scorers"]) == set(SCORERS)
+        assert "user_input" in forms["case"]["$defs"]["Case"]["properties"]
+        assert "require" in forms["gate"]["$defs"]["Gate"]["properties"]
 
     play(scenario)
 

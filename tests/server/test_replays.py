@@ -71,9 +71,17 @@ def test_recording_replay_and_diff(store: str) -> None:
             assert (found.status, found.json["format"]) == (200, "recording/1")
             assert [len(it.get("calls", ())) for it in found.json["steps"]] == [2, 1, 0]
             count = len(DONE)
-            same = await ask(app, "POST", f"{path}/replay", headers=bearer("tester"), body={})
-            assert (same.status, same.json["is_same"]) == (200, True), same.json
+            begun = await ask(app, "POST", f"{path}/replay", headers=bearer("tester"), body={})
+            assert (begun.status, begun.json["replay"]["status"]) == (202, "running"), begun.json
+            same = await follow(app, begun.json["replay"])
+            assert (same["replay"]["status"], same["result"]["is_same"]) == ("done", True), same
+            assert same["result"]["diff"]["after"]["steps"] == 3
             assert len(DONE) == count
+            place = f"{path}/replays/{begun.json['replay']['replay_id']}"
+            replayed = await ask(app, "GET", f"{place}/recording", headers=bearer("editor"))
+            assert len(replayed.json["steps"]) == 3
+            listed = await ask(app, "GET", f"{path}/replays", headers=bearer("editor"))
+            assert [it["status"] for it in listed.json["replays"]] == ["done"]
             diff = await ask(app, "GET", f"{path}/diff/{second}", headers=bearer("editor"))
             assert diff.status == 200
             assert [it["change"] for it in diff.json["steps"]] == ["changed", "changed", "same"]
@@ -94,6 +102,12 @@ def test_who_may_ask(store: str) -> None:
                 ("all", "GET", "recording?redact=none", 200),
                 ("editor", "GET", "recording?redact=nonsense", 400),
                 ("editor", "POST", "replay", 403),
+                ("tester", "GET", "replays", 403),
+                ("editor", "GET", "replays/none", 404),
+                ("editor", "GET", "replays/none?wait_ms=99999", 400),
+                ("editor", "GET", "replays/none/recording", 404),
+                ("editor", "POST", "replays/none/cancel", 403),
+                ("tester", "POST", "replays/none/cancel", 404),
                 ("reader", "GET", f"diff/{run_id}", 403),
                 ("bob", "POST", "fork", 404),
                 ("reader", "POST", "fork", 403),
@@ -137,6 +151,13 @@ def test_a_fork_at_a_point_goes_on_and_asks_before_effects(store: str) -> None:
             assert answer.status == 400, answer.json
 
     asyncio.run(main())
+
+
+async def follow(app: Any, replay: Any) -> Any:
+    path = f"/v1/runs/{replay['run_id']}/replays/{replay['replay_id']}?wait_ms=30000"
+    found = await ask(app, "GET", path, headers=bearer("editor"))
+    assert found.status == 200, found.json
+    return found.json
 
 
 async def wait_for(app: Any, run_id: str, status: str) -> Any:

@@ -24,6 +24,7 @@ const STALE: Record<string, readonly ResourceKind[]> = {
   config: ["config", "agent", "model", "audit"],
   worker: ["worker", "system"],
   switch: ["switch", "config", "audit"],
+  eval: ["eval"],
 };
 const RETRY_MS = [500, 1_000, 2_000, 5_000];
 

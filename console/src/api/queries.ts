@@ -8,7 +8,7 @@ import { ApiError } from "./errors";
 const REFETCH_MS = 30_000;
 
 export type ResourceKind =
-  | "run" | "ticket" | "dispatch" | "thread" | "agent" | "config" | "worker" | "model" | "usage" | "system" | "audit" | "switch" | "schedule" | "memory";
+  | "run" | "ticket" | "dispatch" | "thread" | "agent" | "config" | "worker" | "model" | "usage" | "system" | "audit" | "switch" | "schedule" | "memory" | "dataset" | "eval";
 
 export const queryClient = new QueryClient({
   defaultOptions: {

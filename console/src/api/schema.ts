@@ -1930,6 +1930,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/eval/forms": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Describe cases, gates and the options of every scorer as JSON Schemas. */
+        get: operations["get_v1_eval_forms"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/eval/judges/{scorer}/calibration": {
         parameters: {
             query?: never;
@@ -1954,7 +1971,8 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get?: never;
+        /** List what people said of what a judge scored, newest first. */
+        get: operations["get_v1_eval_labels"];
         put?: never;
         /** Label what judges have scored; labels calibrate them. */
         post: operations["post_v1_eval_labels"];
@@ -2094,6 +2112,23 @@ export interface paths {
         };
         /** Compare two evals, paired by case. */
         get: operations["get_v1_evals_eval_id_compare_other_id"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/evals/{eval_id}/figures": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get the figures of an eval: those of its end, else of the samples so far. */
+        get: operations["get_v1_evals_eval_id_figures"];
         put?: never;
         post?: never;
         delete?: never;
@@ -4822,6 +4857,14 @@ export interface components {
             min_recent_messages: number;
         };
         /**
+         * CorrectedRate
+         * @description A pass rate without the known errors of its judge (Rogan and Gladen).
+         */
+        CorrectedRate: {
+            interval: components["schemas"]["Interval"];
+            rate: number;
+        };
+        /**
          * CostImpact
          * @description What the usage of the last seven days would cost, in billionths of a US dollar.
          */
@@ -5417,6 +5460,31 @@ export interface components {
             tokens: components["schemas"]["AmountRange"] | null;
         };
         /**
+         * EvalFigures
+         * @description The figures of an eval, as its record keeps them.
+         */
+        EvalFigures: {
+            /** @default [] */
+            comparisons: components["schemas"]["EvalComparison"][];
+            /** @default null */
+            gate: components["schemas"]["GateResult"] | null;
+            /** @default [] */
+            variants: components["schemas"]["VariantFigures"][];
+            /** @default [] */
+            warnings: string[];
+        };
+        /**
+         * EvalForms
+         * @description JSON Schemas of what people write.
+         */
+        EvalForms: {
+            case: Record<string, unknown>;
+            gate: Record<string, unknown>;
+            scorers: {
+                [key: string]: Record<string, unknown>;
+            };
+        };
+        /**
          * EvalItem
          * @description One sample of a cell; written once.
          */
@@ -5911,6 +5979,32 @@ export interface components {
             /** @default null */
             parameters: Record<string, unknown> | null;
         };
+        /**
+         * GateCheck
+         * @description One condition of a gate.
+         */
+        GateCheck: {
+            condition: string;
+            reason: string;
+            status: components["schemas"]["GateStatus"];
+        };
+        /**
+         * GateResult
+         * @description What a gate says of an eval.
+         */
+        GateResult: {
+            /** @default [] */
+            checks: components["schemas"]["GateCheck"][];
+            status: components["schemas"]["GateStatus"];
+            /** @default [] */
+            warnings: string[];
+        };
+        /**
+         * GateStatus
+         * @description What a gate, or one of its conditions, says.
+         * @enum {unknown}
+         */
+        GateStatus: "failed" | "passed" | "undecided";
         /**
          * Guardrails
          * @description Limits that end a canary by themselves, judged over the runs that ended in a window.
@@ -7114,6 +7208,16 @@ export interface components {
             title: string;
         };
         /**
+         * PassesOfK
+         * @description What k tries of a case give, averaged over the cases that have at least k samples.
+         */
+        PassesOfK: {
+            all: number;
+            any: number;
+            cases: number;
+            k: number;
+        };
+        /**
          * PastCall
          * @description A call that a model made in an earlier run.
          */
@@ -7148,6 +7252,15 @@ export interface components {
             arguments?: unknown;
             id?: string;
             name?: string;
+        };
+        /**
+         * Percentiles
+         * @description The middle and the upper end of a quantity; samples without it are left out.
+         */
+        Percentiles: {
+            p50: number;
+            p95: number;
+            samples: number;
         };
         /**
          * PermissionPreview
@@ -8499,6 +8612,37 @@ export interface components {
             /** @default null */
             smallest_effect: number | null;
             verdict: components["schemas"]["ComparisonVerdict"];
+        };
+        /**
+         * ScorerFigures
+         * @description What one scorer says of one variant.
+         */
+        ScorerFigures: {
+            /** @default null */
+            between_cases: number | null;
+            /** @default null */
+            calibration: components["schemas"]["Calibration"] | null;
+            cases: number;
+            /** @default null */
+            corrected: components["schemas"]["CorrectedRate"] | null;
+            errors?: number;
+            /** @default null */
+            flake_rate: number | null;
+            /** @default null */
+            interval: components["schemas"]["Interval"] | null;
+            /** @default false */
+            is_judged: boolean;
+            /** @default null */
+            mean: number | null;
+            /** @default null */
+            mean_interval: components["schemas"]["Interval"] | null;
+            missing?: number;
+            /** @default [] */
+            passes: components["schemas"]["PassesOfK"][];
+            /** @default null */
+            rate: number | null;
+            samples?: number;
+            scorer: string;
         };
         /**
          * ScorerSpec
@@ -9915,6 +10059,26 @@ export interface components {
             tool_descriptions: {
                 [key: string]: string;
             };
+        };
+        /**
+         * VariantFigures
+         * @description What an eval says of one variant.
+         */
+        VariantFigures: {
+            /** @default null */
+            cost_usd: components["schemas"]["Percentiles"] | null;
+            failed?: number;
+            items: number;
+            missing?: number;
+            /** @default null */
+            ms: components["schemas"]["Percentiles"] | null;
+            /** @default [] */
+            scorers: components["schemas"]["ScorerFigures"][];
+            /** @default null */
+            tokens: components["schemas"]["Percentiles"] | null;
+            /** @default null */
+            total_cost_usd: number | null;
+            variant: string;
         };
         /**
          * Video
@@ -13795,6 +13959,28 @@ export interface operations {
             "5XX": components["responses"]["Refusal"];
         };
     };
+    get_v1_eval_forms: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EvalForms"];
+                };
+            };
+            "4XX": components["responses"]["Refusal"];
+            "5XX": components["responses"]["Refusal"];
+        };
+    };
     get_v1_eval_judges_scorer_calibration: {
         parameters: {
             query?: never;
@@ -13813,6 +13999,32 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Calibration"];
+                };
+            };
+            "4XX": components["responses"]["Refusal"];
+            "5XX": components["responses"]["Refusal"];
+        };
+    };
+    get_v1_eval_labels: {
+        parameters: {
+            query: {
+                scorer: string;
+                before?: number | null;
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ScoreList"];
                 };
             };
             "4XX": components["responses"]["Refusal"];
@@ -14110,6 +14322,30 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ComparedEvals"];
+                };
+            };
+            "4XX": components["responses"]["Refusal"];
+            "5XX": components["responses"]["Refusal"];
+        };
+    };
+    get_v1_evals_eval_id_figures: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                eval_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EvalFigures"];
                 };
             };
             "4XX": components["responses"]["Refusal"];

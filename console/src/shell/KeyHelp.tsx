@@ -5,7 +5,7 @@ import { KEYS, type KeyGroup } from "../keys";
 import { shell } from "../texts/shell";
 import { ui } from "../texts/ui";
 
-const GROUPS: Record<KeyGroup, string> = { everywhere: "Everywhere", go: "Go to", lists: "Lists", approvals: "Approvals", chat: "Chat", run: "A run" };
+const GROUPS: Record<KeyGroup, string> = { everywhere: "Everywhere", go: "Go to", lists: "Lists", approvals: "Approvals", chat: "Chat", run: "A run", calibration: "Calibration" };
 
 export function KeyHelp({ isOpen, onClose }: { isOpen: boolean; onClose: () => void }) {
   return (

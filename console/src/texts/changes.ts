@@ -143,4 +143,7 @@ export const changes = {
   releaseBody: "Runs that wait for it go on.",
   released: (name: string) => `${name} goes on.`,
   switchColumns: { what: "What", state: "State", reason: "Reason", by: "By", at: "Since", action: "Action" },
+  gates: {
+    title: "Gates", help: "A gate tries the draft with a dataset, beside what is live.", run: "Run the gate", none: "No dataset has a gate yet.", make: "Open datasets", started: "The gate has begun.", open: "Open the eval", never: "not run for this draft", stale: "The draft was changed since: run it again.", goesOn: (done: string) => `runs, ${done} samples`,
+  },
 } as const;

@@ -33,9 +33,9 @@ export const shell = {
   tryAgain: "Try again",
   requestId: (id: string) => `Request ${id}`,
   loading: "Loading…",
-  groups: { work: "Work", observe: "Observe", build: "Build", govern: "Govern", system: "System" },
+  groups: { work: "Work", observe: "Observe", build: "Build", evaluate: "Evaluate", govern: "Govern", system: "System" },
   pages: {
     home: "Home", chat: "Chat", approvals: "Approvals", schedules: "Schedules", runs: "Runs", workflows: "Workflows", threads: "Threads", queue: "Queue", agents: "Agents", tools: "Tools",
-    mcp: "MCP servers", skills: "Skills", a2a: "A2A", memory: "Memory", models: "Models", policy: "Policy", cost: "Cost", changes: "Changes", audit: "Audit", workers: "Workers", settings: "Settings",
+    mcp: "MCP servers", skills: "Skills", a2a: "A2A", memory: "Memory", models: "Models", datasets: "Datasets", evals: "Evals", lab: "Lab", policy: "Policy", cost: "Cost", changes: "Changes", audit: "Audit", workers: "Workers", settings: "Settings",
   },
 } as const;

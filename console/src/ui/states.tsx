@@ -71,15 +71,16 @@ function ConfigOff() {
   );
 }
 
-type NeedsProps = { title?: string; children: ReactNode };
+/** `isOfConfig`: the page is of no use without managed configuration if it needs the scope `config`. */
+type NeedsProps = { title?: string; isOfConfig?: boolean; children: ReactNode };
 
 /** Shows its content to callers with all of some scopes; the others are told which one they need. `title`: the heading that the page would have had. */
-export function NeedsScopes({ scopes, title, children }: NeedsProps & { scopes: readonly Scope[] }) {
+export function NeedsScopes({ scopes, title, isOfConfig = true, children }: NeedsProps & { scopes: readonly Scope[] }) {
   const may = useMay();
   const isManaged = useIsManaged();
   const { isPending } = useQuery(callerQuery);
   const missing = scopes.find((it) => !may(it));
-  const isOff = !isManaged && scopes.includes("config");
+  const isOff = !isManaged && isOfConfig && scopes.includes("config");
   if (missing === undefined && !isOff) return <>{children}</>;
   return (
     <Box p="lg">

@@ -247,8 +247,7 @@ class AgentRuntime(ControlCalls, ScriptCalls, ThreadCalls, RunQueries, LastingPa
         try:
             if "_scheduling" in self.__dict__:
                 await self._scheduling.firer.stop()
-            if "evals" in self.__dict__:
-                await self.evals.close()
+            await self._close_evals()
             if self.managed is not None:
                 await self.managed.close()
             if self._parts.report is not None:
@@ -300,10 +299,9 @@ class AgentRuntime(ControlCalls, ScriptCalls, ThreadCalls, RunQueries, LastingPa
         # Imported on demand: a program that serves nothing needs no web server.
         serving = importlib.import_module("awaken.bootstrap.server_app")
         scheduling = serving.SchedulingAccess(find=lambda: self._scheduling, judges=self._judges)
-        evals = lambda: self.evals  # noqa: E731 - they are loaded when they are first used
         services, ensure_open = self._services, self._ensure_open
         app: ServerApp = serving.server_app(
-            services, ensure_open, config, scheduling, evals, self.managed
+            services, ensure_open, config, scheduling, self, self.managed
         )
         self._servers.append(app)
         return app

@@ -1,6 +1,5 @@
 """Connects evals with a runtime; loaded when one is first used."""
 
-import os
 from typing import TYPE_CHECKING, cast
 
 from awaken.contracts.evals.errors import InvalidEval
@@ -8,20 +7,17 @@ from awaken.contracts.evals.eval_runs import EvalRecord, EvalStatus
 from awaken.contracts.evals.store import EvalQuery, EvalStore
 from awaken.contracts.evals.verdicts import GateStatus
 from awaken.contracts.storage.store import Store
-from awaken.evals.pins import PinnedConfig
 from awaken.evals.preparing import EvalLimits, EvalParts
 from awaken.evals.runner import EvalRunner
-from awaken.managed.parts import Author
 from awaken.services.control import RunControl
 
-from .replays import build_recorder
+from .eval_modules import read_eval_modules
+from .replays import ManagedSnapshots, build_recorder
 
 if TYPE_CHECKING:
     from awaken.managed.configuration import ManagedConfig
 
 PAGE = 500
-MODULES = "AWAKEN_EVAL_MODULES"
-"""The variable that names the modules whose functions may score, separated by commas."""
 
 
 def find_eval_store(store: Store) -> EvalStore:
@@ -49,7 +45,7 @@ def build_eval_runner(
         InvalidEval: Its store keeps none.
     """
     if modules is None:
-        modules = tuple(it.strip() for it in os.environ.get(MODULES, "").split(",") if it.strip())
+        modules = read_eval_modules()
     engine = control.engine
     return EvalRunner(
         EvalParts(
@@ -81,27 +77,3 @@ async def list_passed_evals(store: Store, manifest_hash: str) -> list[EvalRecord
         if len(page) < PAGE:
             return found
         before = page[-1][0]
-
-
-class ManagedSnapshots:
-    """Pins variants to publications of managed configuration."""
-
-    def __init__(self, managed: "ManagedConfig") -> None:
-        self._managed = managed
-
-    async def pin_live(self) -> PinnedConfig | None:
-        """Return the live publication; None if nothing was published."""
-        head = await self._managed.parts.read_head()
-        if head.publication is None:
-            return None
-        return await self.pin_publication(head.publication)
-
-    async def pin_publication(self, publication: int) -> PinnedConfig:
-        """Return a publication."""
-        found = await self._managed.parts.reader.load_publication(publication)
-        return PinnedConfig(publication=found.no, manifest_hash=found.manifest_hash)
-
-    async def pin_draft(self, draft_id: str, actor: str) -> PinnedConfig:
-        """Write an ephemeral publication of a draft, and return it."""
-        found = await self._managed.drafts.preview(draft_id, Author(id=actor))
-        return PinnedConfig(publication=found.no, manifest_hash=found.manifest_hash)

@@ -4,18 +4,23 @@ from typing import TYPE_CHECKING, cast
 
 from awaken.contracts.clock import Clock
 from awaken.contracts.evals.errors import CannotReplay
+from awaken.contracts.evals.store import open_eval_store
 from awaken.contracts.storage.store import Store
+from awaken.evals.pins import PinnedConfig
 from awaken.evals.recording import Recorder
 from awaken.evals.redacting import Recordings
+from awaken.evals.replay_jobs import ReplayJobs, ReplayLimits
 from awaken.evals.replaying import ReplayHost, Replays
 from awaken.evals.run_replays import RunReplays
 from awaken.evals.worlds import StoredWorlds
+from awaken.managed.parts import Author
 from awaken.runtime.engine import RunEngine
 from awaken.stores.memory.profiles import MemoryProfileStore
 from awaken.stores.memory.store import MemoryStore
 
 if TYPE_CHECKING:
     from awaken.contracts.evals.store import EvalStore
+    from awaken.managed.configuration import ManagedConfig
 
 
 def build_recorder(engine: RunEngine) -> Recorder:
@@ -28,7 +33,7 @@ def build_recordings(engine: RunEngine) -> Recordings:
     return Recordings(build_recorder(engine), build_replays(engine))
 
 
-def build_replays(engine: RunEngine) -> Replays:
+def build_replays(engine: RunEngine, time_ms: int = ReplayLimits().time_ms) -> Replays:
     """Return what replays recordings with the agents of an engine."""
     host = ReplayHost(
         registry=engine.registry,
@@ -36,6 +41,7 @@ def build_replays(engine: RunEngine) -> Replays:
         make_store=_make_store,
         make_profile=MemoryProfileStore,
         version=_read_version(),
+        time_ms=time_ms,
     )
     return Replays(host)
 
@@ -46,9 +52,42 @@ def build_recordings_of(store: Store, engine: RunEngine) -> Recordings:
     return Recordings(recorder, build_replays(engine))
 
 
-def build_run_replays(engine: RunEngine) -> RunReplays:
+def build_run_replays(
+    engine: RunEngine, managed: "ManagedConfig | None" = None, limits: ReplayLimits | None = None
+) -> RunReplays:
     """Return what records, replays and compares the runs of an engine."""
-    return RunReplays(engine, build_recordings(engine), build_replays(engine))
+    limits = limits or ReplayLimits()
+    replays = build_replays(engine, limits.time_ms)
+
+    def make_jobs() -> ReplayJobs:
+        return ReplayJobs(engine, open_eval_store(engine.store), replays, limits)
+
+    snapshots = None if managed is None else ManagedSnapshots(managed)
+    return RunReplays(engine, build_recordings(engine), replays, make_jobs, snapshots)
+
+
+class ManagedSnapshots:
+    """Pins variants to publications of managed configuration."""
+
+    def __init__(self, managed: "ManagedConfig") -> None:
+        self._managed = managed
+
+    async def pin_live(self) -> PinnedConfig | None:
+        """Return the live publication; None if nothing was published."""
+        head = await self._managed.parts.read_head()
+        if head.publication is None:
+            return None
+        return await self.pin_publication(head.publication)
+
+    async def pin_publication(self, publication: int) -> PinnedConfig:
+        """Return a publication."""
+        found = await self._managed.parts.reader.load_publication(publication)
+        return PinnedConfig(publication=found.no, manifest_hash=found.manifest_hash)
+
+    async def pin_draft(self, draft_id: str, actor: str) -> PinnedConfig:
+        """Write an ephemeral publication of a draft, and return it."""
+        found = await self._managed.drafts.preview(draft_id, Author(id=actor))
+        return PinnedConfig(publication=found.no, manifest_hash=found.manifest_hash)
 
 
 def build_worlds(store: Store) -> StoredWorlds:

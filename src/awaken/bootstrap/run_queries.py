@@ -17,6 +17,7 @@ from .arguments import check_optional_text, check_text, convert_argument
 
 if TYPE_CHECKING:
     from awaken.contracts.memory.access import FactAccess, KnowledgeAccess
+    from awaken.evals.live_scoring import LiveScoring
     from awaken.evals.run_replays import RunReplays
     from awaken.evals.runner import EvalRunner
     from awaken.managed.configuration import ManagedConfig
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from awaken.services.view import AppServices
 
     from .composition import RuntimeParts
+    from .scoring_specs import ScoringSpecs
 
 T = TypeVar("T")
 
@@ -166,7 +168,7 @@ class LastingParts:
         """Recordings, replays, forks and comparisons of stored runs; few programs need them."""
         from .replays import build_run_replays  # noqa: PLC0415
 
-        return build_run_replays(self._parts.engine)
+        return build_run_replays(self._parts.engine, self.managed)
 
     @cached_property
     def evals(self) -> "EvalRunner":
@@ -176,12 +178,37 @@ class LastingParts:
         parts = self._parts
         return build_eval_runner(parts.control, parts.node.worker_id, self.managed)
 
+    async def _close_evals(self) -> None:
+        """Stop the evals and replays of this process, if it has some."""
+        if "_live_scoring" in self.__dict__:
+            await self._live_scoring.close()
+        if "replays" in self.__dict__:
+            await self.replays.close()
+        if "evals" in self.__dict__:
+            await self.evals.close()
+
     async def _sweep_evals(self) -> None:
         """Take over evals whose driver died; loads nothing if the store has no open eval."""
         profile = self._parts.engine.services.profile
         entry = await profile.find_entry(OPEN_EVALS, OPEN_EVALS)
         if entry is not None and entry.value:
             await self.evals.sweep()
+        if self.managed is not None and await self._scoring_specs.load():
+            self._live_scoring.sweep()
+
+    @cached_property
+    def _scoring_specs(self) -> "ScoringSpecs":
+        from .scoring_specs import ScoringSpecs  # noqa: PLC0415
+
+        assert self.managed is not None
+        return ScoringSpecs(self.managed)
+
+    @cached_property
+    def _live_scoring(self) -> "LiveScoring":
+        """Scores real runs; loaded by the first sweep that finds a record for it."""
+        from awaken.evals.live_scoring import LiveScoring  # noqa: PLC0415
+
+        return LiveScoring(self.evals.parts, self._scoring_specs.load)
 
     async def _sweep_schedules(self) -> None:
         """Fire what is due in a store of several processes; loads nothing if it has no schedule."""

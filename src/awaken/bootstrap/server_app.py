@@ -11,7 +11,6 @@ from awaken import __version__
 from awaken.contracts.config.heads import ConfigHead
 from awaken.contracts.plugins.statistics import StatisticsKeeper
 from awaken.evals.capture import RunRecordings
-from awaken.evals.run_replays import RunReplays
 from awaken.extensions.observability.statistics import RuntimeStatistics
 from awaken.extensions.permission.inspector import PermissionInspector
 from awaken.managed.configuration import ManagedConfig
@@ -22,7 +21,7 @@ from awaken.protocols.ai_sdk.routes import ROUTES as AI_SDK
 from awaken.protocols.config.routes import config_protocol
 from awaken.protocols.console.routes import ROUTES as CONSOLE
 from awaken.protocols.evals.datasets import datasets_protocol
-from awaken.protocols.evals.routes import FindEvals, evals_protocol
+from awaken.protocols.evals.routes import evals_protocol
 from awaken.protocols.mcp.protocol import mcp_protocol
 from awaken.protocols.native.routes import ROUTES as NATIVE
 from awaken.protocols.openai.routes import ROUTES as OPENAI
@@ -42,6 +41,8 @@ from awaken.services.view import AppServices
 from awaken.services.workers import WorkerReport
 from awaken.transport.routes import WireProtocol
 
+from .run_queries import LastingParts
+
 
 class SchedulingAccess(msgspec.Struct, frozen=True, kw_only=True):
     """What a server needs of schedules and triggers."""
@@ -56,7 +57,7 @@ def server_app(
     open_runtime: Callable[[AsyncExitStack], Awaitable[None]],
     config: ServerConfig | None,
     scheduling: SchedulingAccess,
-    find_evals: FindEvals,
+    lasting: LastingParts,
     managed: ManagedConfig | None = None,
 ) -> ServerApp:
     """Build the whole server over a runtime, as an ASGI app."""
@@ -67,8 +68,9 @@ def server_app(
     protocols = (
         WireProtocol(name="native", routes=NATIVE),
         schedules_protocol(services, scheduling.find, settings.hook_secrets),
-        replays_protocol(services, partial(_find_replays, services)),
-        evals_protocol(services, find_evals),
+        # Loaded by the first request: few servers have evals or replay runs.
+        replays_protocol(lambda: lasting.replays),
+        evals_protocol(services, lambda: lasting.evals),
         datasets_protocol(services, partial(_find_recordings, services)),
         operations_protocol(_operator_context(services, context.statistics, managed)),
         *_config_protocols(managed, settings.admin),
@@ -80,13 +82,6 @@ def server_app(
         *([WireProtocol(name="console", routes=CONSOLE)] if settings.admin.console else []),
     )
     return ServerApp(context, protocols, open_runtime, __version__)
-
-
-def _find_replays(services: AppServices) -> RunReplays:
-    # Loaded by the first request: few servers replay runs.
-    from .replays import build_run_replays  # noqa: PLC0415
-
-    return build_run_replays(services.engine)
 
 
 def _find_recordings(services: AppServices) -> RunRecordings:

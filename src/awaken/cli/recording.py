@@ -5,7 +5,7 @@ import gzip
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 import typer
@@ -65,14 +65,26 @@ def refuse(*, is_json: bool) -> Iterator[None]:
 
 
 @asynccontextmanager
-async def open_app(place: str | None) -> AsyncIterator[AgentRuntime]:
-    """Open the agents of an app on a store of their own: nothing of a replay is stored."""
+async def open_app(
+    place: str | None, store_url: str | None = None, *, is_managed: bool = False
+) -> AsyncIterator[AgentRuntime]:
+    """Open the agents of an app on a store of their own: nothing of a replay is stored.
+
+    With `is_managed` it is the store at the URL, for its publications and drafts.
+    """
     loaded = None if place is None else load_app(place)
+    options: dict[str, Any] = {"store": "memory://", "has_worker": False}
+    if is_managed:
+        store = store_at(store_url)
+        await check_exists(store)
+        options["store"] = store
     if loaded is not None and loaded.runtime is not None:
-        runtime = loaded.runtime.with_options(store="memory://", has_worker=False)
+        if is_managed and not loaded.runtime.given.get("managed"):
+            options["managed"] = True
+        runtime = loaded.runtime.with_options(**options)
     else:
         agents = () if loaded is None else loaded.agents
-        runtime = AgentRuntime(agents, store="memory://", has_worker=False)
+        runtime = AgentRuntime(agents, managed=is_managed, **options)
     async with runtime:
         yield runtime
 

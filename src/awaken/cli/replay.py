@@ -13,6 +13,7 @@ from awaken.bootstrap.replays import build_run_replays
 from awaken.contracts.errors import InvalidInput
 from awaken.contracts.evals.replays import ReplayMode, ReplayResult, ReplaySpec
 from awaken.contracts.evals.worlds import ReplayDivergence, ToolPolicy, ToolSource, Variant
+from awaken.evals.replay_jobs import ReplayLimits
 
 from .command_context import StoreUrl
 from .output import as_json, print_stdout, short
@@ -43,7 +44,7 @@ def replay_run(  # noqa: PLR0913 - one parameter for each option
     prompt: Annotated[
         Path | None, typer.Option("--prompt", help="A file with other instructions.")
     ] = None,
-    draft: Annotated[str | None, typer.Option("--draft", help="A draft's id.")] = None,
+    draft: Annotated[str | None, typer.Option("--draft", help="A draft of the store.")] = None,
     publication: Annotated[
         int | None, typer.Option("--publication", help="The publication to run on.")
     ] = None,
@@ -53,6 +54,10 @@ def replay_run(  # noqa: PLR0913 - one parameter for each option
     tools: Annotated[
         ReplayedTools, typer.Option("--tools", help="live runs tools without effects.")
     ] = ReplayedTools.RECORDED,
+    limit_s: Annotated[
+        int | None,
+        typer.Option("--time-limit", min=1, help="Seconds that it may take; 600 unless given."),
+    ] = None,
     app_place: AppPlace = None,
     keeps_going: Annotated[
         bool, typer.Option("--keep-going", help="List every divergence, not only the first.")
@@ -82,6 +87,7 @@ def replay_run(  # noqa: PLR0913 - one parameter for each option
             from_step=from_step,
             tools=ToolPolicy(source=source),
             keep_going=keeps_going,
+            time_ms=None if limit_s is None else limit_s * 1000,
         )
         result = asyncio.run(_replay(run, spec, app_place, store_url))
         print_stdout(as_json(result) if is_json else _tell(result))
@@ -92,12 +98,15 @@ def replay_run(  # noqa: PLR0913 - one parameter for each option
 async def _replay(
     run: str, spec: ReplaySpec, app_place: str | None, store_url: str | None
 ) -> ReplayResult:
-    async with open_app(app_place) as runtime:
-        recording = read_file(run)
+    recording, variant = read_file(run), spec.variant
+    is_managed = variant is not None and bool(variant.draft_id or variant.publication)
+    async with open_app(app_place, store_url, is_managed=is_managed) as runtime:
         if recording is None:
             recording = await record_run(runtime, run, store_url, ())
-        replays = build_run_replays(runtime.view("operator").engine)
-        return await replays.replay(recording, spec)
+        limits = ReplayLimits(time_ms=spec.time_ms or ReplayLimits().time_ms)
+        engine = runtime.view("operator").engine
+        replays = build_run_replays(engine, runtime.managed, limits)
+        return await replays.replay(recording, spec, "operator")
 
 
 def _read_variant(

@@ -4,6 +4,7 @@ Hooks, gates, screens, plugins and the loop are the real ones. Models and tools 
 recording, as far as the mode says. Time and ids are the recording's and a seed's.
 """
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -12,7 +13,7 @@ import msgspec
 
 from awaken.contracts.clock import Clock, IdSource
 from awaken.contracts.errors import AwakenError
-from awaken.contracts.evals.errors import CannotReplay
+from awaken.contracts.evals.errors import CannotReplay, ReplayTimedOut
 from awaken.contracts.evals.recordings import Recording
 from awaken.contracts.evals.replays import ReplayMode, ReplayResult, ReplaySpec
 from awaken.contracts.evals.worlds import ModelSource, ToolSource, World
@@ -54,6 +55,8 @@ class ReplayHost(msgspec.Struct, frozen=True, kw_only=True):
     """Makes an empty store in memory."""
     make_profile: Callable[[], ProfileStore]
     version: str
+    time_ms: int = 600_000
+    """How long one replay may take."""
 
 
 class Replays:
@@ -67,12 +70,19 @@ class Replays:
 
         Raises:
             CannotReplay: The recording lacks what the mode needs, or its agent cannot be resolved.
+            ReplayTimedOut: It takes longer than it may; nothing of it is left.
         """
         spec = spec or ReplaySpec()
-        _check(recording, spec)
-        if recording.run.is_workflow:
-            return await verify_workflow(self._host.registry, recording)
-        replayed = await self._run(recording, spec)
+        self.check(recording, spec)
+        limit_ms = min(spec.time_ms or self._host.time_ms, self._host.time_ms)
+        try:
+            async with asyncio.timeout(limit_ms / 1000):
+                if recording.run.is_workflow:
+                    return await verify_workflow(self._host.registry, recording)
+                replayed = await self._run(recording, spec)
+        except TimeoutError as error:
+            run_id = recording.run.run_id
+            raise ReplayTimedOut(run_id=run_id, limit_ms=limit_ms) from error
         from_step = spec.from_step
         found = find_divergences(recording, replayed, from_step)
         kept = found if spec.keep_going else found[:1]
@@ -85,6 +95,31 @@ class Replays:
             ended=None if ended is None else tag_of(ended),
             replayed=replayed,
         )
+
+    def check(self, recording: Recording, spec: ReplaySpec) -> None:
+        """Refuse what cannot be replayed in this way, before anything is done.
+
+        Raises:
+            CannotReplay: It cannot.
+        """
+        run_id, problem, variant = recording.run.run_id, "", spec.variant
+        if spec.mode is ReplayMode.VERIFY and variant is not None:
+            problem = "a verification changes nothing; use the mode what_if"
+        elif spec.from_step < 1 or spec.from_step > len(recording.steps) + 1:
+            problem = f"it has {len(recording.steps)} steps, and cannot begin with {spec.from_step}"
+        elif recording.run.is_workflow and spec.mode is not ReplayMode.VERIFY:
+            problem = "it is of a workflow, which can only be verified"
+        elif spec.time_ms is not None and spec.time_ms < 1:
+            problem = "time_ms must be at least 1"
+        elif variant is not None and variant.draft_id is not None:
+            problem = "a draft is pinned to a publication first"
+        elif variant is not None and variant.publication is not None and not self._has_config():
+            problem = "a publication needs managed configuration"
+        if problem:
+            raise CannotReplay(run_id=run_id, problem=problem)
+
+    def _has_config(self) -> bool:
+        return self._host.registry.publications is not None
 
     async def _run(self, recording: Recording, spec: ReplaySpec) -> Recording:
         host, clock = self._host, ReplayClock(recording.run.created_at)
@@ -146,7 +181,7 @@ class Replays:
                 overrides = (
                     variant.overrides if overrides is None else overrides.merge(variant.overrides)
                 )
-        if publication is not None and self._host.registry.publications is None:
+        if not self._has_config():
             # A recording from elsewhere: this process has no publications.
             publication = None
         return RunRequest(
@@ -166,18 +201,6 @@ class Replays:
             purpose=RunKind.REPLAY,
             world=WORLD,
         )
-
-
-def _check(recording: Recording, spec: ReplaySpec) -> None:
-    run_id, problem = recording.run.run_id, ""
-    if spec.mode is ReplayMode.VERIFY and spec.variant is not None:
-        problem = "a verification changes nothing; use the mode what_if"
-    elif spec.from_step < 1 or spec.from_step > len(recording.steps) + 1:
-        problem = f"it has {len(recording.steps)} steps, and cannot begin with {spec.from_step}"
-    elif recording.run.is_workflow and spec.mode is not ReplayMode.VERIFY:
-        problem = "it is of a workflow, which can only be verified"
-    if problem:
-        raise CannotReplay(run_id=run_id, problem=problem)
 
 
 def _build_world(spec: ReplaySpec) -> World:

@@ -1,6 +1,7 @@
 """What people do with stored runs: record, replay, fork and compare them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -14,17 +15,43 @@ from awaken.runtime.engine import RunEngine
 
 from .comparing import RunDiff, compare_runs
 from .forking import ForkAt, ForkedRunMade, fork_and_start
-from .redacting import SECRETS, Recordings
+from .pins import PinnedConfig, SnapshotSource
+from .redacting import SECRETS, Recordings, redact_recording
+from .replay_jobs import FollowedReplay, ReplayJobs
 from .replaying import Replays
 
 
 class RunReplays:
     """Records, replays, forks and compares the runs of one store."""
 
-    def __init__(self, engine: RunEngine, recordings: Recordings, replays: Replays) -> None:
+    def __init__(
+        self,
+        engine: RunEngine,
+        recordings: Recordings,
+        replays: Replays,
+        make_jobs: Callable[[], ReplayJobs],
+        snapshots: SnapshotSource | None = None,
+    ) -> None:
+        """`make_jobs` makes what does replays in the background; `snapshots` pins drafts."""
         self._engine = engine
         self._recordings = recordings
         self._replays = replays
+        self._make_jobs = make_jobs
+        self._snapshots = snapshots
+
+    @cached_property
+    def jobs(self) -> ReplayJobs:
+        """The replays that this process does in the background.
+
+        Raises:
+            EvalsUnavailable: The store has no place for their results.
+        """
+        return self._make_jobs()
+
+    async def close(self) -> None:
+        """Stop the replays in the background."""
+        if "jobs" in self.__dict__:
+            await self.jobs.close()
 
     async def record(self, run_id: str, detectors: Sequence[str] = SECRETS) -> Recording:
         """Record a run, redacted by the named detectors; none leaves everything in it.
@@ -55,7 +82,7 @@ class RunReplays:
             run: The id of a run, or a recording.
             from_step: The first step that is not taken from the recording.
             **changes: Fields of `Variant`: `model_id`, `instructions`, `tool_descriptions`,
-                `publication`, `overrides`, or `changes` with fields of the agent's spec.
+                `publication`, `draft_id`, `overrides`, or `changes` with fields of the spec.
 
         Raises:
             InvalidInput: There is no such change.
@@ -72,19 +99,63 @@ class RunReplays:
         )
         return await self.replay(run, spec)
 
-    async def replay(self, run: str | Recording, spec: ReplaySpec) -> ReplayResult:
+    async def replay(self, run: str | Recording, spec: ReplaySpec, by: str = "") -> ReplayResult:
         """Replay a run or a recording; nothing outside is touched.
 
         Raises:
             UnknownRun: There is no such run.
             CannotRecord: It cannot be recorded.
             CannotReplay: It cannot be replayed in this way.
+            ReplayTimedOut: It takes longer than it may.
         """
         recording = await self._recordings.record(run, ()) if isinstance(run, str) else run
-        if spec.variant is not None and spec.variant.draft_id is not None:
-            problem = "a draft has no agents to run; preview it, and name its publication"
-            raise CannotReplay(run_id=recording.run.run_id, problem=problem)
+        spec, _ = await self._pin(recording, spec, by)
         return await self._replays.replay(recording, spec)
+
+    async def begin(self, run_id: str, spec: ReplaySpec, by: str = "") -> FollowedReplay:
+        """Begin a replay of a run in the background; see `jobs` for how to follow it.
+
+        Raises:
+            UnknownRun: There is no such run.
+            CannotRecord: It cannot be recorded.
+            CannotReplay: It cannot be replayed in this way.
+            TooManyReplays: This process does as many as it may.
+        """
+        self.jobs.check_room()
+        recording = await self._recordings.record(run_id, ())
+        spec, pinned = await self._pin(recording, spec, by)
+        return FollowedReplay(replay=await self.jobs.begin(recording, spec, pinned, by))
+
+    async def load_replayed(
+        self, run_id: str, replay_id: str, detectors: Sequence[str] = SECRETS
+    ) -> Recording:
+        """Return what the run of a replay did, redacted by the named detectors.
+
+        Raises:
+            UnknownReplay: There is no such replay, it is not done, or its recording was deleted.
+            InvalidSpec: There is no such detector.
+        """
+        found = await self.jobs.load_recording(run_id, replay_id)
+        return redact_recording(found, detectors) if detectors else found
+
+    async def _pin(
+        self, recording: Recording, spec: ReplaySpec, by: str
+    ) -> tuple[ReplaySpec, PinnedConfig | None]:
+        """Return a spec that names a publication in place of a draft, and that publication."""
+        variant, run_id = spec.variant, recording.run.run_id
+        if variant is None or (variant.draft_id is None and variant.publication is None):
+            return spec, None
+        if self._snapshots is None:
+            problem = "a draft or a publication needs managed configuration"
+            raise CannotReplay(run_id=run_id, problem=problem)
+        if variant.draft_id is None:
+            assert variant.publication is not None
+            return spec, await self._snapshots.pin_publication(variant.publication)
+        if variant.publication is not None:
+            raise CannotReplay(run_id=run_id, problem="name a draft or a publication, not both")
+        pinned = await self._snapshots.pin_draft(variant.draft_id, by)
+        named = msgspec.structs.replace(variant, draft_id=None, publication=pinned.publication)
+        return msgspec.structs.replace(spec, variant=named), pinned
 
     async def fork(
         self,

@@ -21,11 +21,11 @@ from awaken.contracts.evals.store import EvalQuery
 from awaken.contracts.evals.verdicts import ComparisonVerdict, SequentialLook
 from awaken.contracts.models.budgets import SHARED_LEDGER, decode_ledger, group_scope
 from awaken.contracts.models.model_specs import NANOS
-from awaken.contracts.record import Record
 from awaken.redaction import describe_error
 from awaken.scoring.comparisons import plan_look
 from awaken.scoring.statistics.power import LOOKS
 
+from .claims import WorkClaims
 from .driving import EvalDriver, cancel_children, find_status, list_items
 from .preparing import EvalParts, PreparedEval, prepare_eval
 from .results import summarize_eval
@@ -33,22 +33,10 @@ from .samples import group_of, list_group_budgets
 
 logger = logging.getLogger(__name__)
 
-LEASE_KEY = "__evals.driver"
 OPEN_EVALS = "evals"
 """The profile entry that lists evals which have not ended."""
 _OPEN = (EvalStatus.PLANNED, EvalStatus.RUNNING)
 OnItem = Callable[[EvalItem], None]
-
-
-class DriverLease(Record, frozen=True, kw_only=True):
-    """Which process drives an eval, and until when it may do so without renewing."""
-
-    by: str
-    until: int
-
-
-class _Held(Exception):
-    """Another process holds the lease."""
 
 
 class EvalRunner:
@@ -58,6 +46,7 @@ class EvalRunner:
         if parts.limits.evals_at_once < 1:
             raise InvalidEval(problem="evals_at_once must be at least 1")
         self.parts = parts
+        self._claims = WorkClaims(parts.control.engine, parts.worker_id, parts.limits.lease_ms)
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._drivers: dict[str, EvalDriver] = {}
         self._watchers: dict[str, list[OnItem]] = {}
@@ -164,7 +153,7 @@ class EvalRunner:
         for status in _OPEN:
             found = await self.parts.evals.list_evals(EvalQuery(status=status))
             for _, record in reversed(found):
-                if record.eval_id not in self._tasks and await self._is_free(record.eval_id):
+                if record.eval_id not in self._tasks and await self._claims.is_free(record.eval_id):
                     self.start(record.eval_id)
 
     async def close(self) -> None:
@@ -177,7 +166,7 @@ class EvalRunner:
 
     async def _drive(self, eval_id: str) -> None:
         try:
-            if not await self._claim(eval_id):
+            if not await self._claims.claim(eval_id):
                 return
         except AwakenError as error:
             logger.warning("Eval '%s' is not driven here: %s", eval_id, error)
@@ -197,7 +186,7 @@ class EvalRunner:
             beat.cancel()
             await asyncio.wait([beat])
             with suppress(AwakenError):
-                await self._release(eval_id)
+                await self._claims.release(eval_id)
 
     async def _fail(self, eval_id: str, problem: str) -> None:
         with suppress(AwakenError):
@@ -346,54 +335,21 @@ class EvalRunner:
         for on_item in self._watchers.get(eval_id, ()):
             on_item(item)
 
-    async def _claim(self, eval_id: str) -> bool:
-        try:
-            await self._change_lease(eval_id, self.parts.limits.lease_ms)
-        except _Held:
-            return False
-        return True
-
-    async def _release(self, eval_id: str) -> None:
-        with suppress(_Held):
-            await self._change_lease(eval_id, 0)
-
-    async def _change_lease(self, eval_id: str, duration_ms: int) -> None:
-        now = await self.parts.control.engine.store.now_ms()
-        mine = DriverLease(by=self.parts.worker_id, until=now + duration_ms)
-
-        def change(stored: Any) -> Any:
-            held = None if stored is None else msgspec.convert(stored, DriverLease)
-            if held is not None and held.by != mine.by and held.until > now:
-                raise _Held
-            return msgspec.to_builtins(mine)
-
-        profile = self.parts.control.engine.services.profile
-        await profile.change_entry(lease_scope(eval_id), LEASE_KEY, change, now=now)
-
-    async def _is_free(self, eval_id: str) -> bool:
-        store = self.parts.control.engine.store
-        profile = self.parts.control.engine.services.profile
-        entry = await profile.find_entry(lease_scope(eval_id), LEASE_KEY)
-        if entry is None:
-            return True
-        held = msgspec.convert(entry.value, DriverLease)
-        return held.until <= await store.now_ms()
-
     async def _renew(self, eval_id: str) -> None:
         """Renew the lease while the eval is driven, and stop the driver when it should not be."""
         pause_s = self.parts.limits.lease_ms / 3_000
         while True:
             await asyncio.sleep(pause_s)
             try:
-                await self._change_lease(eval_id, self.parts.limits.lease_ms)
+                is_mine = await self._claims.claim(eval_id)
                 record = await self.load(eval_id)
-            except _Held:
-                logger.warning("Eval '%s' is driven by another process now.", eval_id)
-                self._stop_driver(eval_id)
-                return
             except AwakenError as error:
                 logger.warning("The lease of eval '%s' was not renewed: %s", eval_id, error)
                 continue
+            if not is_mine:
+                logger.warning("Eval '%s' is driven by another process now.", eval_id)
+                self._stop_driver(eval_id)
+                return
             if record.status.is_terminal:
                 driver = self._drivers.get(eval_id)
                 if driver is not None:
@@ -404,11 +360,6 @@ class EvalRunner:
     def _stop_driver(self, eval_id: str) -> None:
         if (task := self._tasks.get(eval_id)) is not None:
             task.cancel()
-
-
-def lease_scope(eval_id: str) -> str:
-    """The owner of the profile entries of an eval."""
-    return f"eval::{eval_id}"
 
 
 class _TimeLimit:

@@ -6,7 +6,7 @@ and its tickets. So a run that another process takes over goes on rightly.
 
 import asyncio
 import fnmatch
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol
@@ -36,7 +36,7 @@ from awaken.contracts.tools.context import ToolContext
 from awaken.contracts.tools.tool import Tool, ToolDescriptor, ToolEffect, ToolOutput
 from awaken.runtime.inference.rebuild import digest_of
 from awaken.runtime.resolution.registries import AgentSource, RegistrySet
-from awaken.runtime.resolution.resolver import ResolvedAgent, resolve
+from awaken.runtime.resolution.resolver import ResolvedAgent, match_patterns, resolve
 from awaken.runtime.resolution.snapshots import RegistrySnapshot
 from awaken.runtime.run import Run
 from awaken.runtime.tools.recall import rebuild_command
@@ -327,25 +327,36 @@ class RunWorld:
         self.run.end(Failed(message=str(error), code=error.code))
         return ToolOutput(result=ToolResult.error(call.name, str(error), code=error.code))
 
-    def equip(self, agent: ResolvedAgent) -> ResolvedAgent:
+    def equip(self, agent: ResolvedAgent, disabled: Collection[str] = ()) -> ResolvedAgent:
         """Return an agent with the tools of the world; tools of clients only ask, and stay."""
         tools: dict[str, Tool] = {
             name: it if isinstance(it, FrontEndTool) else RecordedTool(it.descriptor, it, self)
             for name, it in agent.tools.items()
         }
-        for descriptor in self._list_lost_tools(agent):
+        for descriptor in self._list_lost_tools(agent, disabled):
             tools[descriptor.id] = RecordedTool(descriptor, None, self)
         return agent.with_own_tools(tools)
 
-    def _list_lost_tools(self, agent: ResolvedAgent) -> Iterator[ToolDescriptor]:
-        """Yield the tools that the recorded agent had and that are gone: they answer as before."""
+    def _list_lost_tools(
+        self, agent: ResolvedAgent, disabled: Collection[str]
+    ) -> Iterator[ToolDescriptor]:
+        """Yield the tools that the recorded agent had and that are gone: they answer as before.
+
+        A tool that the agent may not use any more is not gone: not having it is the change.
+        """
         if self.recording is None or self.world.models is ModelSource.SCRIPTED:
             return
         config = self.recording.config
         had = frozenset(config.tools_of.get(agent.spec.id, ()))
         shown = [it.id for it in self.recording.run.frontend_tools]
-        for descriptor in config.tools:
-            if descriptor.id in had and descriptor.id not in (*agent.tools, *shown):
+        present = {*agent.tools, *shown, *disabled}
+        lost = [it for it in config.tools if it.id in had and it.id not in present]
+        names, spec = [it.id for it in lost], agent.spec
+        allowed, _ = match_patterns(names, spec.allowed_tools)
+        excluded, _ = match_patterns(names, spec.excluded_tools)
+        for descriptor in lost:
+            is_allowed = spec.allowed_tools is None or descriptor.id in allowed
+            if is_allowed and descriptor.id not in excluded:
                 yield descriptor
 
 
@@ -369,7 +380,8 @@ class WorldSnapshot(RegistrySnapshot):
         if agent_id not in self._resolved:
             name = self.registries.name_of(agent_id)
             found = resolve(self.registries, name)
-            self._resolved[agent_id] = self._world.equip(found)
+            disabled = self.registries.disabled_tools
+            self._resolved[agent_id] = self._world.equip(found, disabled)
         return self._resolved[agent_id]
 
 

@@ -24,6 +24,7 @@ SECTIONS = {
     "skills": "skills",
     "rulesets": "rulesets",
     "budgets": "budgets",
+    "scorers": "scorers",
     "tools": "tools",
 }
 """The namespace of each list of a document."""

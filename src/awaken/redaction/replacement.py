@@ -159,6 +159,8 @@ class _Redaction:
                 made[_choose_free_key(named, made)] = self._redact_entry(key, it, depth + 1)
         else:
             made = [self.value(it, depth + 1) for it in value]
+            # A tuple equals no list: compared as it is, it would always count as changed.
+            return value if made == [*value] else made
         return value if made == value else made
 
     def _redact_text(self, text: str) -> str:

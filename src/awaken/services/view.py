@@ -112,6 +112,11 @@ class ServiceView(ThreadView):
         return self._services.config
 
     @property
+    def audit(self) -> AuditTrail | None:
+        """Where acts of callers are recorded; None without managed configuration."""
+        return self._services.audit
+
+    @property
     def outputs(self) -> AgentOutputs:
         """Decodes answers of agents into JSON of their output types; keeps what it looked up."""
         if self._outputs is None:

@@ -70,9 +70,11 @@ from awaken.contracts.evals.errors import (
     EvalExists,
     EvalsUnavailable,
     NotComparable,
+    TooManyReplays,
     UnknownCase,
     UnknownDataset,
     UnknownEval,
+    UnknownReplay,
 )
 from awaken.contracts.memory.errors import (
     FactExists,
@@ -138,6 +140,8 @@ _STATUSES: tuple[tuple[type[AwakenError], int], ...] = (
     (UnknownDataset, 404),
     (UnknownCase, 404),
     (UnknownEval, 404),
+    (UnknownReplay, 404),
+    (TooManyReplays, 429),
     (EvalExists, 409),
     (DatasetConflict, 409),
     (NotComparable, 409),

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from awaken.contracts.config.audit import AuditAction
 from awaken.contracts.errors import CursorInvalid
 from awaken.contracts.suspension.tickets import Ticket, ToolCallResume
 from awaken.services.view import AppServices, TenantView
@@ -134,6 +135,22 @@ class RouteCall:
         if not self.principal.may(access):
             raise HttpError(403, "forbidden", f"This needs the scope '{access.value}'.")
 
+    async def audit(self, action: AuditAction, resource: str, **details: Any) -> None:
+        """Record what the caller is about to do; without an audit nothing is recorded.
+
+        Raises:
+            StorageError: It could not be recorded; the route must not act.
+        """
+        if (trail := self.view.audit) is not None:
+            await trail.record(
+                action,
+                resource,
+                actor=self.actor,
+                details=details or None,
+                ip=self.client,
+                request_id=self.request_id or None,
+            )
+
     def check_may_answer(
         self, tickets: Iterable[Ticket], decisions: Iterable[ToolCallResume]
     ) -> None:
@@ -209,6 +226,31 @@ class ApiRoute:
     takes_camel: bool = False
     """Whether fields of the query and the body may also be spelled in camelCase."""
     refuse: Callable[[HttpError], Bytes] = field(default=native_refusal)
+
+
+def make_route(
+    access: Access,
+    operation: str,
+    handle: Callable[[RouteCall], Awaitable[Reply]],
+    reply: Any = None,
+    **rest: Any,
+) -> ApiRoute:
+    """Make a route of a method and a path; its summary is the first line of its function.
+
+    Unless a tag is given, it is the part of the path behind the version.
+    """
+    method, path = operation.split()
+    summary = (handle.__doc__ or "").partition("\n")[0]
+    rest.setdefault("tag", path.split("/")[2])
+    return ApiRoute(
+        method=method,
+        path=path,
+        handle=handle,
+        access=access,
+        summary=summary,
+        reply=reply,
+        **rest,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

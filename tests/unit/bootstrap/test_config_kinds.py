@@ -146,6 +146,13 @@ STORED = {
         cost_usd=st.just(0.5),
         soft=st.just(True),
     ),
+    "scorers": bodies(
+        {"id": IDS, "scorers": st.just([{"scorer": "contains", "options": {"phrases": ["a"]}}])},
+        sample=st.just(0.5),
+        agents=st.just(["a"]),
+        max_usd_per_day=st.just(0.5),
+        enabled=st.just(False),
+    ),
     "tools": bodies({"id": IDS, "name": NAMES, "description": TEXT}, enabled=st.just(False)),
 }  # fmt: skip
 

@@ -129,6 +129,11 @@ def test_what_has_nothing_in_it_is_not_copied() -> None:
     assert redact_value(value) is value
 
 
+def test_a_tuple_beside_a_name_that_sounds_secret_is_not_changed() -> None:
+    value = {"calls": ({"usage": {"total_tokens": 3}}, {"names": ("a", ["b"])})}
+    assert redact_value(value) is value
+
+
 def test_what_is_too_deep_to_be_looked_at_is_taken_out() -> None:
     value: Any = "AKIAABCDEFGHIJKLMNOP"
     for _ in range(500):

@@ -22,6 +22,7 @@ import { Age, CopyableId, JsonDrawer } from "../../ui/parts";
 import { Problems } from "../../ui/Problems";
 import { Empty, Failure, Loading } from "../../ui/states";
 import { groupConflicts, isRebaseNeeded, readConflictPaths, type Conflict } from "./conflicts";
+import { DraftGates } from "./DraftGates";
 import { ImpactPanel } from "./ImpactPanel";
 import { PublishDialog } from "./PublishDialog";
 import { RebaseDialog } from "./RebaseDialog";
@@ -142,7 +143,7 @@ function LoadedDraft(loaded: Loaded) {
                 </Stack>
               </Panel>
             </Grid.Col>
-            <Grid.Col span={{ base: 12, lg: 5 }}><Stack gap="md"><CheckPanel draft={draft} /><ImpactPanel draftId={draft.id} revision={draft.revision} /></Stack></Grid.Col>
+            <Grid.Col span={{ base: 12, lg: 5 }}><Stack gap="md"><CheckPanel draft={draft} /><DraftGates draft={draft} /><ImpactPanel draftId={draft.id} revision={draft.revision} /></Stack></Grid.Col>
           </Grid>
         )}
       </Stack>

@@ -1,10 +1,13 @@
 /** Beside a conversation: the figures of its run, its state, and the events as they came, with their cursors. */
-import { Box, CloseButton, Group, SimpleGrid, Tabs, Text, UnstyledButton } from "@mantine/core";
+import { Box, Button, CloseButton, Group, SimpleGrid, Tabs, Text, UnstyledButton } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { useRef, useState } from "react";
 
+import { useMay } from "../../api/caller";
 import { chat as texts } from "../../texts/chat";
+import { datasets } from "../../texts/datasets";
+import { CaptureDialog } from "../../ui/evals/CaptureDialog";
 import { formatCost, formatCount, formatTokens } from "../../ui/format";
 import { CopyableId, JsonDrawer, JsonText, Status } from "../../ui/parts";
 import { showHidden } from "../../ui/hostileText";
@@ -31,8 +34,16 @@ function Figures({ run, isComing }: { run: RunFigures | null; isComing: boolean 
         <Figure label={texts.inputTokens} value={formatTokens(run.inputTokens)} />
         <Figure label={texts.outputTokens} value={formatTokens(run.outputTokens)} />
       </SimpleGrid>
+      <SaveAsCase runId={run.runId} />
     </Box>
   );
+}
+
+function SaveAsCase({ runId }: { runId: string }) {
+  const may = useMay();
+  const [isOpen, setOpen] = useState(false);
+  if (!may("eval")) return null;
+  return <><Button mt="sm" onClick={() => setOpen(true)}>{datasets.capture.open}</Button><CaptureDialog runId={runId} isOpen={isOpen} onClose={() => setOpen(false)} /></>;
 }
 
 const PREVIEW_CHARS = 120;

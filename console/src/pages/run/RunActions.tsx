@@ -1,15 +1,18 @@
 /** What can be done about a run. What the caller or the run's state does not allow is disabled, with the reason. */
 import { ActionIcon, Button, Menu, Tooltip } from "@mantine/core";
-import { IconBraces, IconDots, IconGitFork, IconMessage, IconPin, IconPinned, IconPlayerStop } from "@tabler/icons-react";
+import { IconBraces, IconDatabasePlus, IconDots, IconFlask2, IconGitFork, IconMessage, IconPin, IconPinned, IconPlayerStop } from "@tabler/icons-react";
 import { Link, useNavigate } from "@tanstack/react-router";
 import { useState, type ReactElement } from "react";
 
 import { useMay, type Scope } from "../../api/caller";
 import { api, need } from "../../api/client";
 import { refreshKinds } from "../../api/queries";
+import { datasets } from "../../texts/datasets";
+import { lab } from "../../texts/lab";
 import { run as texts } from "../../texts/run";
 import { ui } from "../../texts/ui";
 import { useConfirm } from "../../ui/confirm";
+import { CaptureDialog } from "../../ui/evals/CaptureDialog";
 import { noteDone, noteError } from "../../ui/notices";
 import { JsonDrawer } from "../../ui/parts";
 import type { Run } from "./queries";
@@ -23,6 +26,8 @@ function useReasons(run: Run) {
     fork: scope("invoke"),
     repin: scope("operate") ?? (run.status === "waiting" || run.status === "created" ? null : texts.repinOnlyOpen),
     pin: scope("config"),
+    capture: scope("eval"),
+    lab: scope("config") ?? scope("eval"),
   };
 }
 
@@ -41,6 +46,7 @@ export function RunActions({ run }: { run: Run }) {
   const navigate = useNavigate();
   const reasons = useReasons(run);
   const [shown, setShown] = useState<Run | undefined>();
+  const [isCapturing, setCapturing] = useState(false);
   const path = { run_id: run.run_id };
 
   const attempt = async (action: () => Promise<string>) => {
@@ -78,16 +84,21 @@ export function RunActions({ run }: { run: Run }) {
       <Tooltip label={reasons.cancel} disabled={reasons.cancel === null}>
         <Button leftSection={<IconPlayerStop size={14} />} data-disabled={reasons.cancel !== null || undefined} aria-disabled={reasons.cancel !== null} onClick={() => { if (reasons.cancel === null) void cancel(); }}>{texts.cancel}</Button>
       </Tooltip>
+      <Tooltip label={reasons.capture} disabled={reasons.capture === null}>
+        <Button leftSection={<IconDatabasePlus size={14} />} data-disabled={reasons.capture !== null || undefined} aria-disabled={reasons.capture !== null} onClick={() => { if (reasons.capture === null) setCapturing(true); }}>{datasets.capture.open}</Button>
+      </Tooltip>
       <Menu position="bottom-end">
         <Menu.Target><ActionIcon variant="default" size={30} aria-label={texts.actions}><IconDots size={16} /></ActionIcon></Menu.Target>
         <Menu.Dropdown>
           <ActionItem icon={<IconGitFork size={14} />} label={texts.fork} reason={reasons.fork} onClick={() => void fork()} />
+          <ActionItem icon={<IconFlask2 size={14} />} label={lab.openLab} reason={reasons.lab} onClick={() => void navigate({ to: "/lab", search: { run: run.run_id } })} />
           <ActionItem icon={<IconPin size={14} />} label={texts.repin} reason={reasons.repin} onClick={() => void repin()} />
           <ActionItem icon={<IconPinned size={14} />} label={texts.pin} reason={reasons.pin} onClick={() => void pin()} />
           <Menu.Divider />
           <Menu.Item leftSection={<IconBraces size={14} />} onClick={() => setShown(run)}>{ui.asJson}</Menu.Item>
         </Menu.Dropdown>
       </Menu>
+      <CaptureDialog runId={run.run_id} isOpen={isCapturing} onClose={() => setCapturing(false)} />
       <JsonDrawer title={run.run_id} value={shown} onClose={() => setShown(undefined)} />
     </>
   );

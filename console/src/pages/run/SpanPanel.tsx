@@ -1,11 +1,15 @@
 /** What a span holds: its figures, arguments, result and events, fetched when it is opened. */
-import { ActionIcon, Group, Stack, Text, Title } from "@mantine/core";
+import { ActionIcon, Button, Group, Stack, Text, Title } from "@mantine/core";
 import { IconX } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { useEffect, useRef, type KeyboardEvent, type ReactNode } from "react";
+import { useEffect, useRef, useState, type KeyboardEvent, type ReactNode } from "react";
 
+import { useMay } from "../../api/caller";
+import { datasets } from "../../texts/datasets";
+import { lab } from "../../texts/lab";
 import { run as texts } from "../../texts/run";
+import { CaptureDialog } from "../../ui/evals/CaptureDialog";
 import { formatCost, formatDuration, formatTokens } from "../../ui/format";
 import { CopyableId, JsonText } from "../../ui/parts";
 import { Failure, Loading } from "../../ui/states";
@@ -89,6 +93,20 @@ function Contents({ row, events }: { row: SpanRow; events: readonly Logged[] }) 
   );
 }
 
+/** What can be tried with a step: the run from there on in the lab, and the run as a case that names the step. */
+function StepActions({ runId, step }: { runId: string; step: number }) {
+  const may = useMay();
+  const [isCapturing, setCapturing] = useState(false);
+  if (!may("eval") || !may("config")) return null;
+  return (
+    <Group gap="xs" mb="sm">
+      <Button renderRoot={(props) => <Link to="/lab" search={{ run: runId, step: String(step) }} {...props} />}>{lab.openLab}</Button>
+      <Button onClick={() => setCapturing(true)}>{datasets.capture.open}</Button>
+      <CaptureDialog runId={runId} step={step} isOpen={isCapturing} onClose={() => setCapturing(false)} />
+    </Group>
+  );
+}
+
 export function SpanPanel({ runId, row, onClose }: { runId: string; row: SpanRow; onClose: () => void }) {
   const { span } = row;
   // A call that was decided ends a long time after its arguments were logged; those are in its step.
@@ -103,6 +121,7 @@ export function SpanPanel({ runId, row, onClose }: { runId: string; row: SpanRow
         {span.kind === "wait" || row.step === 0 ? null : <Link to="/runs/$runId" params={{ runId }} search={{ tab: "requests", step: String(row.step) }}>{texts.span.request}</Link>}
         {(span.tickets ?? []).length > 0 ? <Link to="/approvals">{texts.span.tickets}</Link> : null}
       </Group>
+      {span.kind === "step" && row.childOf === null ? <StepActions runId={runId} step={row.step} /> : null}
       {span.is_estimated === true ? <Text size="xs" c="dimmed" mb="xs">{texts.waterfall.estimated}</Text> : null}
       {error !== null ? <Failure error={error} onRetry={() => void refetch()} /> : data === undefined ? <Loading rows={3} /> : <Contents row={row} events={data as unknown as Logged[]} />}
     </SidePanel>

@@ -2,7 +2,7 @@
 import { ActionIcon } from "@mantine/core";
 import { useElementSize, useMergedRef } from "@mantine/hooks";
 import { IconAlertTriangle, IconChevronDown, IconChevronRight } from "@tabler/icons-react";
-import { memo, useEffect, useMemo, useState } from "react";
+import { memo, useEffect, useId, useMemo, useState } from "react";
 
 import { run as texts } from "../../texts/run";
 import { formatDuration } from "../../ui/format";
@@ -19,6 +19,8 @@ const INDENT_PX = 14;
 const END_PX = 12;
 
 type Props = {
+  /** Names the chart where a page has several. */
+  label?: string;
   rows: readonly SpanRow[];
   isLive: boolean;
   end: number;
@@ -81,7 +83,8 @@ function Legend() {
   );
 }
 
-export function WaterfallChart({ rows, isLive, end, zoom, step, chosen, shownChildren, onOpen, onToggleChild }: Props) {
+export function WaterfallChart({ label, rows, isLive, end, zoom, step, chosen, shownChildren, onOpen, onToggleChild }: Props) {
+  const id = useId();
   const { scroller, virtual, current, setCurrent } = useVirtualRows({ rows, rowPx: ROW_PX, overscan: 6, headPx: HEAD_PX, onOpen });
   const { ref: sizeRef, width: boxWidth, height: boxHeight } = useElementSize<HTMLDivElement>();
   const ref = useMergedRef(scroller, sizeRef);
@@ -108,8 +111,8 @@ export function WaterfallChart({ rows, isLive, end, zoom, step, chosen, shownChi
   return (
     <div>
       <div className={classes.frame}>
-        <Minimap rows={rows} axis={axis} left={left} shown={room} onMove={(to) => scroller.current?.scrollTo({ left: to })} />
-        <div ref={ref} id="waterfall" className={classes.scroller} style={{ height: `min(${height}px, calc(100vh - 300px))`, minHeight: Math.min(height, 220) }} tabIndex={0} role="region" aria-label={texts.waterfall.chart} onScroll={(event) => setLeft(event.currentTarget.scrollLeft)}>
+        <Minimap chartId={id} rows={rows} axis={axis} left={left} shown={room} onMove={(to) => scroller.current?.scrollTo({ left: to })} />
+        <div ref={ref} id={id} className={classes.scroller} style={{ height: `min(${height}px, calc(100vh - 300px))`, minHeight: Math.min(height, 220) }} tabIndex={0} role="region" aria-label={label ?? texts.waterfall.chart} onScroll={(event) => setLeft(event.currentTarget.scrollLeft)}>
           <div className={classes.canvas} style={{ width: labelWidth + axis.width + END_PX, height: rows.length * ROW_PX + HEAD_PX }}>
             <div className={classes.ruler} aria-hidden>
               <div className={classes.corner} style={{ width: labelWidth }} />

@@ -1,10 +1,11 @@
-"""The kinds `skills`, `tools`, `rulesets` and `budgets`."""
+"""The kinds `skills`, `tools`, `rulesets`, `budgets` and `scorers`."""
 
 from collections.abc import Iterable
 
 from awaken.contracts.config.specs import (
     DESCRIPTION_BYTES_MAX,
     BudgetSpec,
+    LiveScoringSpec,
     ManagedSkill,
     RulesetSpec,
     ToolOverride,
@@ -86,6 +87,25 @@ def _check_ruleset(spec: RulesetSpec, problems: Problems) -> None:
             problems.add(f"rules/{at}/tool", "bad_pattern", str(error))
 
 
+def _check_scorers(spec: LiveScoringSpec, problems: Problems) -> None:
+    # Scorers are loaded only where some are written.
+    from .scorers import list_scorer_problems  # noqa: PLC0415
+
+    if not spec.scorers:
+        problems.add("scorers", "invalid", "Name at least one scorer.")
+    for at, message in list_scorer_problems(spec):
+        problems.add(f"scorers/{at}", "invalid", message)
+
+
+def _list_scorer_references(spec: LiveScoringSpec) -> Iterable[tuple[str, str, str]]:
+    for at, agent_id in enumerate(spec.agents):
+        yield f"agents/{at}", "agents", agent_id
+    for at, it in enumerate(spec.scorers):
+        if isinstance(model_id := it.options.get("model_id"), str):
+            yield f"scorers/{at}/options/model_id", "models", model_id
+            yield f"scorers/{at}/options/model_id", "model-pools", model_id
+
+
 SKILLS = WireForm(
     name="skills",
     spec=ManagedSkill,
@@ -111,3 +131,9 @@ TOOLS = WireForm(
 )
 RULESETS = WireForm(name="rulesets", spec=RulesetSpec, check=_check_ruleset)
 BUDGETS = WireForm(name="budgets", spec=BudgetSpec)
+SCORERS = WireForm(
+    name="scorers",
+    spec=LiveScoringSpec,
+    check=_check_scorers,
+    references=_list_scorer_references,
+)

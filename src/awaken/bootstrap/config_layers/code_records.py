@@ -58,6 +58,7 @@ def read_code_layer(registries: RegistrySet, remotes: tuple[RemoteRegistry, ...]
         "tools": list_tools(registries),
         "rulesets": {},
         "budgets": {},
+        "scorers": {},
     }
     return CodeLayer(registries=registries, servers=servers, remotes=remotes, records=records)
 

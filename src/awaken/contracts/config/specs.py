@@ -1,5 +1,6 @@
 """Specs of records that only managed configuration has: rules, budgets, tools and skills."""
 
+import math
 import re
 from enum import StrEnum
 from typing import Any
@@ -78,6 +79,41 @@ class BudgetSpec(StrictRecord, frozen=True, kw_only=True):
         if self.tenant_id is None:
             return budget
         return TenantBudget(**msgspec.structs.asdict(budget), tenant_id=self.tenant_id)
+
+
+class LiveScorer(StrictRecord, frozen=True, kw_only=True):
+    """A scorer of real runs, as datasets have them."""
+
+    scorer: str
+    name: str = ""
+    """How its scores are called; blank: the scorer's own name."""
+    options: dict[str, Any] = {}
+    threshold: float = 0.5
+
+
+class LiveScoringSpec(StrictRecord, frozen=True, kw_only=True):
+    """Which real runs are scored after their end, and by what."""
+
+    id: str
+    scorers: tuple[LiveScorer, ...] = ()
+    """The scorers: `{scorer, name, options, threshold}` each, as in datasets."""
+    sample: float = 0.05
+    """The share of runs that is scored, 0 to 1."""
+    agents: tuple[str, ...] = ()
+    """Only runs of these agents; empty: of all."""
+    max_usd_per_day: float | None = None
+    """What its judges may spend in a day, by UTC; judges need it."""
+    enabled: bool = True
+    """Whether runs are scored at all."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.sample <= 1:
+            message = "sample is a share from 0 to 1"
+            raise ValueError(message)
+        limit = self.max_usd_per_day
+        if limit is not None and not (limit > 0 and math.isfinite(limit)):
+            message = "max_usd_per_day must be a positive number"
+            raise ValueError(message)
 
 
 class ToolOverride(StrictRecord, frozen=True, kw_only=True):

@@ -114,6 +114,35 @@ class CannotReplay(EvalError):
     problem: str
 
 
+class UnknownReplay(EvalError):
+    """The run has no such replay, or it is not kept any more."""
+
+    code = "unknown_replay"
+    template = "Run '{run_id}' has no replay '{replay_id}'."
+    run_id: str
+    replay_id: str
+
+
+class ReplayTimedOut(EvalError):
+    """A replay took longer than it may."""
+
+    code = "replay_timed_out"
+    template = (
+        "The replay of run '{run_id}' took longer than {limit_ms} ms and was stopped; "
+        "begin at a later step, or allow more."
+    )
+    run_id: str
+    limit_ms: int
+
+
+class TooManyReplays(EvalError):
+    """The process does as many replays as it may."""
+
+    code = "too_many_replays"
+    template = "This process does {limit} replays at once already; wait for one, or cancel one."
+    limit: int
+
+
 class DatasetConflict(StorageError):
     """The dataset was changed meanwhile; nothing was written."""
 

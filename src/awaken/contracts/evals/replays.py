@@ -35,6 +35,47 @@ class ReplaySpec(StrictRecord, frozen=True, kw_only=True):
     seed: int = 0
     keep_going: bool = False
     """Whether a divergence is noted and the run goes on, with recorded answers."""
+    time_ms: int | None = None
+    """How long it may take; absent, or more than the process allows: what the process allows."""
+
+
+class ReplayStatus(StrEnum):
+    """How far a replay is."""
+
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    """It could not be replayed, took too long, or its process ended; `problem` says which."""
+    CANCELLED = "cancelled"
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether it has ended."""
+        return self is not ReplayStatus.RUNNING
+
+
+class ReplayRecord(Record, frozen=True, kw_only=True):
+    """A replay that a server does: what was asked, and how far it is."""
+
+    replay_id: str
+    run_id: str
+    """The run that is replayed; it stays as it is."""
+    spec: ReplaySpec
+    status: ReplayStatus = always(ReplayStatus.RUNNING)
+    publication: int | None = None
+    """The publication that it runs on, if a draft or a publication was named."""
+    manifest_hash: str | None = None
+    """The manifest of that publication: a draft that changes later has another one."""
+    created_by: str = ""
+    created_at: int = 0
+    finished_at: int | None = None
+    alive_until: int = 0
+    """When another process may take it for lost, unless the one that does it says otherwise."""
+    problem: str | None = None
+    code: str | None = None
+    """The code of the error that `problem` tells."""
+    result: str | None = None
+    """The hash of its result."""
 
 
 class ReplayResult(Record, frozen=True, kw_only=True):

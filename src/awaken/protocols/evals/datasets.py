@@ -1,6 +1,6 @@
 """Datasets over HTTP, with the paths of Awaken for Rust; a tenant sees its own."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -22,7 +22,7 @@ from awaken.evals.importers import import_cases
 from awaken.services.view import AppServices
 from awaken.transport.asgi import Bytes, Reply, as_json
 from awaken.transport.problems import HttpError
-from awaken.transport.routes import Access, ApiRoute, RouteCall, WireProtocol
+from awaken.transport.routes import Access, ApiRoute, RouteCall, WireProtocol, make_route
 
 from . import dataset_views as views
 
@@ -39,28 +39,8 @@ def datasets_protocol(services: AppServices, find_recordings: FindRecordings) ->
     return WireProtocol(name="datasets", routes=(*_dataset_routes(routes), *_case_routes(routes)))
 
 
-def _route(
-    access: Access,
-    operation: str,
-    handle: Callable[[RouteCall], Awaitable[Reply]],
-    reply: Any,
-    **rest: Any,
-) -> ApiRoute:
-    method, path = operation.split()
-    return ApiRoute(
-        method=method,
-        path=path,
-        handle=handle,
-        access=access,
-        summary=(handle.__doc__ or "").partition("\n")[0],
-        reply=reply,
-        tag="datasets",
-        **rest,
-    )
-
-
-_read = partial(_route, Access.CONFIG)
-_change = partial(_route, Access.EVAL, headers=("X-Awaken-Actor",))
+_read = partial(make_route, Access.CONFIG, tag="datasets")
+_change = partial(make_route, Access.EVAL, tag="datasets", headers=("X-Awaken-Actor",))
 
 
 def _dataset_routes(routes: "DatasetRoutes") -> tuple[ApiRoute, ...]:

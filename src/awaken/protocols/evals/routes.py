@@ -1,8 +1,7 @@
 """Evals, scores and labels over HTTP, in one table."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 from awaken.contracts.config.audit import AuditAction
 from awaken.contracts.evals.eval_runs import EvalRecord, EvalSpec
@@ -12,13 +11,14 @@ from awaken.contracts.evals.verdicts import Calibration
 from awaken.evals.calibrating import add_human_score, calibrate_judge
 from awaken.evals.estimating import EvalEstimate, estimate_eval
 from awaken.evals.preparing import prepare_eval
-from awaken.evals.results import compare_evals, load_compared
+from awaken.evals.results import EvalFigures, compare_evals, load_compared
 from awaken.evals.runner import EvalRunner
 from awaken.services.view import AppServices
 from awaken.transport.asgi import Reply, as_json
-from awaken.transport.routes import Access, ApiRoute, RouteCall, WireProtocol
+from awaken.transport.routes import Access, ApiRoute, RouteCall, WireProtocol, make_route
 
 from . import views
+from .figures import FigureRoutes
 from .fixture_runs import FixtureRunRoutes
 from .item_stream import ItemStream
 
@@ -29,35 +29,21 @@ _EVAL = "/v1/evals/{eval_id}"
 
 def evals_protocol(services: AppServices, find_evals: FindEvals) -> WireProtocol:
     """Make the routes of evals, scores and labels."""
-    evals, scores = EvalRoutes(services, find_evals), ScoreRoutes(services, find_evals)
-    fixtures = FixtureRunRoutes(find_evals)
+    evals, scores = EvalRoutes(find_evals), ScoreRoutes(services, find_evals)
+    fixtures, figures = FixtureRunRoutes(find_evals), FigureRoutes(find_evals)
     return WireProtocol(
         name="evals",
-        routes=(*_eval_routes(evals), *_fixture_routes(fixtures), *_score_routes(scores)),
+        routes=(
+            *_eval_routes(evals),
+            *_fixture_routes(fixtures),
+            *_score_routes(scores),
+            *_figure_routes(figures),
+        ),
     )
 
 
-def _route(
-    access: Access,
-    operation: str,
-    handle: Callable[[RouteCall], Awaitable[Reply]],
-    reply: Any,
-    **rest: Any,
-) -> ApiRoute:
-    method, path = operation.split()
-    return ApiRoute(
-        method=method,
-        path=path,
-        handle=handle,
-        access=access,
-        summary=(handle.__doc__ or "").partition("\n")[0],
-        reply=reply,
-        tag="evals",
-        **rest,
-    )
-
-
-_read, _change = partial(_route, Access.CONFIG), partial(_route, Access.EVAL)
+_read = partial(make_route, Access.CONFIG, tag="evals")
+_change = partial(make_route, Access.EVAL, tag="evals")
 
 
 def _eval_routes(routes: "EvalRoutes") -> tuple[ApiRoute, ...]:
@@ -112,15 +98,23 @@ def _score_routes(routes: "ScoreRoutes") -> tuple[ApiRoute, ...]:
             body=views.NewLabels,
             status=201,
         ),
+        _read("GET /v1/eval/scores", routes.find_scores, views.ScoreList, query=views.ScoreFilter),
         _read("GET /v1/eval/judges/{scorer}/calibration", routes.calibrate, Calibration),
+    )
+
+
+def _figure_routes(routes: FigureRoutes) -> tuple[ApiRoute, ...]:
+    return (
+        _read(f"GET {_EVAL}/figures", routes.get_figures, EvalFigures),
+        _read("GET /v1/eval/labels", routes.list_labels, views.ScoreList, query=views.LabelFilter),
+        _read("GET /v1/eval/forms", routes.describe_forms, views.EvalForms),
     )
 
 
 class EvalRoutes:
     """Handles the routes of evals; what they do is loaded by the first request."""
 
-    def __init__(self, services: AppServices, find_evals: FindEvals) -> None:
-        self._services = services
+    def __init__(self, find_evals: FindEvals) -> None:
         self._find = find_evals
 
     async def create(self, call: RouteCall) -> Reply:
@@ -196,15 +190,12 @@ class EvalRoutes:
         if not any(it.allow_effects for it in policies):
             return
         call.require(Access.INVOKE)
-        if self._services.audit is not None:
-            await self._services.audit.record(
-                AuditAction.REPLAY,
-                f"datasets/{spec.dataset_id}",
-                actor=call.actor,
-                details={"mode": str(spec.mode), "eval": spec.id or ""},
-                ip=call.client,
-                request_id=call.request_id or None,
-            )
+        await call.audit(
+            AuditAction.REPLAY,
+            f"datasets/{spec.dataset_id}",
+            mode=str(spec.mode),
+            eval=spec.id or "",
+        )
 
 
 class ScoreRoutes:
@@ -243,6 +234,19 @@ class ScoreRoutes:
         record = await call.view.stored_run(call.path["run_id"])
         found = await self._find().parts.evals.list_scores(ScoreQuery(run_id=record.run_id))
         return as_json(views.ScoreList(scores=found))
+
+    async def find_scores(self, call: RouteCall) -> Reply:
+        """Find scores of all runs, newest first: of people, of evals and of live scoring."""
+        asked: views.ScoreFilter = call.query
+        query = ScoreQuery(
+            scorer=asked.scorer,
+            source=asked.source,
+            since=asked.since,
+            below=asked.below,
+            before_no=asked.before,
+            limit=asked.limit,
+        )
+        return as_json(views.ScoreList(scores=await self._find().parts.evals.list_scores(query)))
 
     async def add_labels(self, call: RouteCall) -> Reply:
         """Label what judges have scored; labels calibrate them."""

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 from awaken.contracts.evals.eval_runs import EvalItem, EvalRecord
-from awaken.contracts.evals.scores import StoredScore
+from awaken.contracts.evals.scores import ScoreSource, StoredScore
 from awaken.contracts.evals.verdicts import EvalComparison
 from awaken.contracts.record import Record, StrictRecord
 
@@ -67,10 +67,41 @@ class NewScore(StrictRecord, frozen=True, kw_only=True):
     step: Annotated[int, Meta(ge=1)] | None = None
 
 
+class ScoreFilter(StrictRecord, frozen=True, kw_only=True):
+    """Which scores, newest first."""
+
+    scorer: Name | None = None
+    source: ScoreSource | None = None
+    since: Annotated[int, Meta(ge=0)] | None = None
+    below: Annotated[float, Meta(ge=0, le=2)] | None = None
+    """Only scores with a smaller value; those without a value are left out."""
+    before: Annotated[int, Meta(ge=0)] | None = None
+    """The `no` of the last score of the page before."""
+    limit: Limit = 100
+
+
 class ScoreList(Record, frozen=True, kw_only=True):
     """Scores, newest first."""
 
     scores: tuple[StoredScore, ...]
+
+
+class LabelFilter(StrictRecord, frozen=True, kw_only=True):
+    """Whose labels, newest first."""
+
+    scorer: Name
+    before: Annotated[int, Meta(ge=0)] | None = None
+    """The `no` of the last label of the page before."""
+    limit: Limit = 200
+
+
+class EvalForms(Record, frozen=True, kw_only=True):
+    """JSON Schemas of what people write."""
+
+    case: dict[str, Any]
+    gate: dict[str, Any]
+    scorers: dict[str, dict[str, Any]]
+    """The options of each scorer, by its name."""
 
 
 class NewLabel(StrictRecord, frozen=True, kw_only=True):

@@ -1,8 +1,6 @@
 """The routes of the native API in one table."""
 
-from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any
 
 from awaken.contracts.events import LoggedEvent
 from awaken.contracts.messages.message import MessageRecord
@@ -13,8 +11,7 @@ from awaken.services.thread_context import ThreadContext
 from awaken.services.threads import ThreadEdit
 from awaken.services.timeline import Timeline
 from awaken.services.workflows import WorkflowView
-from awaken.transport.asgi import Reply
-from awaken.transport.routes import Access, ApiRoute, RouteCall
+from awaken.transport.routes import Access, make_route
 from awaken.transport.stop_routes import cancel_thread, interrupt_thread
 
 from . import (
@@ -34,29 +31,8 @@ from . import (
     remembered_answers as remembered,
 )
 
-
-def _route(
-    access: Access,
-    operation: str,
-    handle: Callable[[RouteCall], Awaitable[Reply]],
-    reply: Any,
-    **rest: Any,
-) -> ApiRoute:
-    method, path = operation.split()
-    return ApiRoute(
-        method=method,
-        path=path,
-        handle=handle,
-        access=access,
-        summary=(handle.__doc__ or "").partition("\n")[0],
-        reply=reply,
-        tag=path.split("/")[2],
-        takes_camel=True,
-        **rest,
-    )
-
-
 Listed = views.Listed
+_route = partial(make_route, takes_camel=True)
 _read = partial(_route, Access.READ)
 _invoke = partial(_route, Access.INVOKE)
 _accept = partial(_route, Access.INVOKE, reply=views.Accepted, status=202)

@@ -6,6 +6,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from awaken.contracts.config.audit import AuditAction
 from awaken.contracts.errors import ThreadBusy
 from awaken.contracts.events import AgentEvent, encode_event
 from awaken.contracts.messages.message import Message
@@ -155,6 +156,10 @@ async def _fork_at(call: RouteCall, body: ForkRun, at: ForkPlace) -> Reply:
     from awaken.evals.forking import ForkAt, fork_here  # noqa: PLC0415
 
     point = ForkAt(step=at.step, results=at.results)
+    if body.allow_effects:
+        record = await call.view.stored_run(call.path["run_id"])
+        place = {"step": at.step, "results": at.results}
+        await call.audit(AuditAction.REPLAY, f"runs/{record.run_id}", mode="fork", at=place)
     made = await fork_here(call.view, call.path["run_id"], point, allow_effects=body.allow_effects)
     shown = RunForkView(
         thread=thread_view(made.thread),

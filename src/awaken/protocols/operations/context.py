@@ -72,15 +72,7 @@ class OperatorContext:
         Raises:
             StorageError: It could not be recorded; the route must not act.
         """
-        if self.services.audit is not None:
-            await self.services.audit.record(
-                action,
-                resource,
-                actor=call.actor,
-                details=details or None,
-                ip=call.client,
-                request_id=call.request_id or None,
-            )
+        await call.audit(action, resource, **details)
 
 
 def check_sees_all(call: RouteCall) -> None:

@@ -1,9 +1,8 @@
 """The routes of operators in one table."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any
 
 from awaken.mailbox.workflow_runs import ResetReceipt
 from awaken.services.budget_status import BudgetStatus
@@ -14,8 +13,7 @@ from awaken.services.run_summary import RunSummary
 from awaken.services.usage import UsageSummary
 from awaken.services.view import AppServices
 from awaken.services.workers import WorkerEntry
-from awaken.transport.asgi import Reply
-from awaken.transport.routes import Access, ApiRoute, RouteCall, WireProtocol
+from awaken.transport.routes import Access, ApiRoute, WireProtocol, make_route
 
 from . import (
     activity,
@@ -34,29 +32,7 @@ from . import (
 )
 from .context import OperatorContext, OperatorList
 
-
-def _route(
-    access: Access,
-    operation: str,
-    handle: Callable[[RouteCall], Awaitable[Reply]],
-    reply: Any,
-    tag: str = "operators",
-    **rest: Any,
-) -> ApiRoute:
-    method, path = operation.split()
-    return ApiRoute(
-        method=method,
-        path=path,
-        handle=handle,
-        access=access,
-        summary=(handle.__doc__ or "").partition("\n")[0],
-        reply=reply,
-        tag=tag,
-        takes_camel=True,
-        **rest,
-    )
-
-
+_route = partial(make_route, tag="operators", takes_camel=True)
 _read, _config = partial(_route, Access.READ), partial(_route, Access.CONFIG)
 _operate, _admin = partial(_route, Access.OPERATE), partial(_route, Access.ADMIN)
 _by_body = partial(_route, Access.KNOWN)

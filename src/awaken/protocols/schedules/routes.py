@@ -1,7 +1,7 @@
 """Schedules and triggers over HTTP, in one table."""
 
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar
 
@@ -39,7 +39,7 @@ from awaken.services.view import AppServices
 from awaken.transport.asgi import Reply, as_json
 from awaken.transport.json_bodies import VALUES_MAX, check_document
 from awaken.transport.problems import HttpError
-from awaken.transport.routes import Access, ApiRoute, RouteCall, WireProtocol
+from awaken.transport.routes import Access, ApiRoute, RouteCall, WireProtocol, make_route
 
 from . import views
 from .record_routes import SwitchedRecordRoutes
@@ -75,29 +75,9 @@ def schedules_protocol(
     return WireProtocol(name="schedules", routes=routes)
 
 
-def _route(
-    access: Access,
-    operation: str,
-    handle: Callable[[RouteCall], Awaitable[Reply]],
-    reply: Any,
-    **rest: Any,
-) -> ApiRoute:
-    method, path = operation.split()
-    return ApiRoute(
-        method=method,
-        path=path,
-        handle=handle,
-        access=access,
-        summary=(handle.__doc__ or "").partition("\n")[0],
-        reply=reply,
-        tag=path.split("/")[2],
-        **rest,
-    )
-
-
-_read = partial(_route, Access.READ)
-_change = partial(_route, Access.INVOKE, headers=("X-Awaken-Actor",))
-_replace = partial(_route, Access.INVOKE, headers=("If-Match", "X-Awaken-Actor"))
+_read = partial(make_route, Access.READ)
+_change = partial(make_route, Access.INVOKE, headers=("X-Awaken-Actor",))
+_replace = partial(make_route, Access.INVOKE, headers=("If-Match", "X-Awaken-Actor"))
 
 
 def _schedule_routes(routes: "ScheduleRoutes") -> tuple[ApiRoute, ...]:
@@ -170,7 +150,7 @@ def _trigger_routes(routes: "TriggerRoutes") -> tuple[ApiRoute, ...]:
             listed[views.HookDeliveryView],
             query=views.HookDeliveryFilter,
         ),
-        _route(
+        make_route(
             Access.OPEN,
             f"POST {_TRIGGER}",
             routes.accept,

@@ -1,0 +1,79 @@
+/** The gates of a draft: every dataset that has one, what it said of this draft, and the button that runs it. */
+import { Group, Stack, Text } from "@mantine/core";
+import { useQueries, useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import { useState } from "react";
+
+import { useMay } from "../../api/caller";
+import type { Draft } from "../../api/drafts";
+import { datasetQuery, datasetsQuery, evalsQuery, isOpen, startEval, type EvalRecord } from "../../api/evals";
+import { changes as texts } from "../../texts/changes";
+import { GateTag } from "../../ui/evals/parts";
+import { useEvalStream } from "../../ui/evals/useEvalStream";
+import { GatedButton } from "../../ui/GatedButton";
+import { noteDone, noteError } from "../../ui/notices";
+import { Panel } from "../../ui/Panel";
+import { Age, Status } from "../../ui/parts";
+import { Failure, Loading } from "../../ui/states";
+
+const named = texts.gates;
+
+/** The eval whose gate judges a draft: its last variant is the draft. Pure. */
+export function isOfDraft(record: EvalRecord, draftId: string): boolean {
+  return record.spec.variants?.at(-1)?.draft_id === draftId;
+}
+
+function Latest({ record, draft }: { record: EvalRecord; draft: Draft }) {
+  const isLive = isOpen(record);
+  useEvalStream(record.eval_id, isLive);
+  const gate = record.summary?.gate;
+  return (
+    <Group gap="xs">
+      {isLive ? <Status value="running" label={named.goesOn(String(record.planned))} /> : gate == null ? <Status value={record.status} /> : <GateTag status={gate.status} />}
+      <Text span size="sm"><Link to="/evals/$evalId" params={{ evalId: record.eval_id }}>{named.open}</Link></Text>
+      <Text span size="xs" c="dimmed"><Age at={record.created_at} /></Text>
+      {!isLive && record.created_at < draft.updated_at ? <Text span size="xs">{named.stale}</Text> : null}
+    </Group>
+  );
+}
+
+function OneGate({ datasetId, draft, records }: { datasetId: string; draft: Draft; records: readonly EvalRecord[] }) {
+  const [isBusy, setBusy] = useState(false);
+  const latest = records.find((it) => it.spec.dataset_id === datasetId && isOfDraft(it, draft.id));
+  const begin = async () => {
+    setBusy(true);
+    try {
+      await startEval({ dataset_id: datasetId, variants: [{ name: "live" }, { name: "draft", draft_id: draft.id }] });
+      noteDone(named.started);
+    } catch (error) {
+      noteError(error);
+    } finally {
+      setBusy(false);
+    }
+  };
+  return (
+    <section aria-label={datasetId}>
+      <Group justify="space-between" gap="xs">
+        <Text size="sm" fw={550}><Link to="/datasets/$datasetId" params={{ datasetId }} search={{ tab: "settings" }}>{datasetId}</Link></Text>
+        <GatedButton scope="eval" loading={isBusy} onClick={() => void begin()}>{named.run}</GatedButton>
+      </Group>
+      <div role="status">{latest === undefined ? <Text size="sm" c="dimmed">{named.never}</Text> : <Latest record={latest} draft={draft} />}</div>
+    </section>
+  );
+}
+
+export function DraftGates({ draft }: { draft: Draft }) {
+  const may = useMay();
+  const list = useQuery(datasetsQuery);
+  const evals = useQuery(evalsQuery());
+  const all = useQueries({ queries: (list.data ?? []).map((it) => datasetQuery(it.id)) });
+  const gated = all.flatMap((it) => (it.data?.gate == null ? [] : [it.data.id]));
+  if (!may("config")) return null;
+  return (
+    <Panel title={named.title} description={named.help}>
+      {list.isError ? <Failure error={list.error} onRetry={() => void list.refetch()} /> : evals.isError ? <Failure error={evals.error} onRetry={() => void evals.refetch()} /> : list.data === undefined || evals.data === undefined || all.some((it) => it.isPending) ? <Loading rows={2} /> : gated.length === 0 ? <Text size="sm" c="dimmed">{named.none} <Link to="/datasets">{named.make}</Link></Text> : (
+        <Stack gap="sm">{gated.map((it) => <OneGate key={it} datasetId={it} draft={draft} records={evals.data} />)}</Stack>
+      )}
+    </Panel>
+  );
+}

@@ -1,0 +1,4 @@
+/** What the address of the page holds. */
+import { keepTexts } from "../../ui/search";
+
+export const readSearch = keepTexts(["show", "item", "q", "scorer", "sort", "columns"]);

@@ -1,0 +1,153 @@
+/** What is changed in a recorded run, the replay of it, and what becomes of the change: a draft, or a case. */
+import { Button, Checkbox, Grid, Group, NumberInput, Select, Stack, Textarea } from "@mantine/core";
+import { useDisclosure } from "@mantine/hooks";
+import { useQuery } from "@tanstack/react-query";
+import { useNavigate } from "@tanstack/react-router";
+import { useEffect, useRef, useState } from "react";
+
+import { useIsManaged, useMay } from "../../api/caller";
+import { capabilitiesQuery, loadFacts, loadRecord } from "../../api/config";
+import { createDraft, draftsQuery, makeWrite, saveRecord } from "../../api/drafts";
+import { refreshKinds } from "../../api/queries";
+import { evals } from "../../texts/evals";
+import { lab as texts } from "../../texts/lab";
+import { CaptureDialog } from "../../ui/evals/CaptureDialog";
+import { GatedButton } from "../../ui/GatedButton";
+import { noteDone, noteError } from "../../ui/notices";
+import { Panel } from "../../ui/Panel";
+import { Refusal } from "../../ui/Problems";
+import { ValueForm } from "../../ui/SchemaForm";
+import { isObject, type JsonObject } from "../../ui/schema/model";
+import { Loading } from "../../ui/states";
+import { LabResult } from "./LabResult";
+import { replayRun, type Recording, type Replayed } from "./replaying";
+import { agentOf, hasChanges, LIVE, listChanges, makeForm, modelOf, writeReplay, type LabForm } from "./variant";
+
+/** Runs replays one at a time; leaving the page stops waiting for one. */
+function useReplay(recording: Recording) {
+  const [result, setResult] = useState<Replayed | null>(null);
+  const [error, setError] = useState<unknown>(null);
+  const [isBusy, setBusy] = useState(false);
+  const waiting = useRef<AbortController | null>(null);
+  useEffect(() => () => waiting.current?.abort(), []);
+  const run = async (form: LabForm) => {
+    waiting.current?.abort();
+    const own = new AbortController();
+    waiting.current = own;
+    setBusy(true);
+    setError(null);
+    setResult(null);
+    try {
+      const found = await replayRun(recording.run.run_id, writeReplay(form, recording), own.signal);
+      if (!own.signal.aborted) setResult(found);
+    } catch (caught) {
+      if (!own.signal.aborted) setError(caught);
+    } finally {
+      if (waiting.current === own) setBusy(false);
+    }
+  };
+  return { result, error, isBusy, run };
+}
+
+/** Writes the changes of the agent, and the texts of tools, into a new draft. */
+async function saveAsDraft(form: LabForm, recording: Recording): Promise<string> {
+  const agentId = agentOf(recording);
+  let draft = await createDraft(texts.draftTitle(agentId));
+  const put = async (namespace: "agents" | "tools", id: string, changes: JsonObject) => {
+    const [live, facts] = await Promise.all([loadRecord(namespace, id), loadFacts(namespace, id)]);
+    draft = await saveRecord(draft, namespace, id, makeWrite(facts.owner, live, { ...live, ...changes }));
+  };
+  const changes = listChanges(form, recording);
+  if (Object.keys(changes).length > 0) await put("agents", agentId, changes);
+  for (const [tool, description] of Object.entries(form.tools)) await put("tools", tool, { description });
+  await refreshKinds("config");
+  return draft.id;
+}
+
+const FIELDS = { type: "object", additionalProperties: true } as const;
+
+function ChangeForm({ form, recording, onChange }: { form: LabForm; recording: Recording; onChange: (part: Partial<LabForm>) => void }) {
+  const may = useMay();
+  const isManaged = useIsManaged();
+  const { data: drafts = [] } = useQuery({ ...draftsQuery, enabled: isManaged && may("config") });
+  const { data: capabilities } = useQuery({ ...capabilitiesQuery, enabled: may("config"), retry: false });
+  const [tool, setTool] = useState<string | null>(null);
+  const tools = recording.config.tools ?? [];
+  const models = (capabilities?.models ?? []).map((it) => String((it as { id?: unknown }).id ?? ""));
+  const described = tools.find((it) => it.id === tool)?.description ?? "";
+  const sources = [{ value: LIVE, label: evals.start.live }, ...drafts.map((it) => ({ value: `draft:${it.id}`, label: evals.start.draftOf(it.title || it.id) }))];
+  const isChanging = form.mode === "what_if" || form.mode === "simulate";
+  const describe = (text: string) => {
+    if (tool === null) return;
+    const { [tool]: _old, ...rest } = form.tools;
+    onChange({ tools: text === described ? rest : { ...rest, [tool]: text } });
+  };
+  return (
+    <Stack gap="sm">
+      <Select label={texts.mode} data={Object.entries(texts.modes).map(([value, label]) => ({ value, label }))} allowDeselect={false} value={form.mode} onChange={(value) => onChange({ mode: (value ?? "what_if") as LabForm["mode"] })} />
+      <Group grow gap="xs" align="flex-start">
+        <NumberInput label={texts.fromStep} description={texts.fromStepHelp} inputWrapperOrder={["label", "input", "description", "error"]} min={1} max={Math.max(1, recording.steps?.length ?? 1)} value={form.fromStep} onChange={(value) => onChange({ fromStep: Math.max(1, Number(value) || 1) })} />
+        {isChanging ? <Select label={texts.source} data={sources} allowDeselect={false} value={form.source} onChange={(value) => onChange({ source: value ?? LIVE })} /> : null}
+      </Group>
+      {isChanging ? (
+        <>
+          <Textarea label={texts.prompt} description={texts.promptHelp(agentOf(recording))} autosize minRows={4} maxRows={16} value={form.prompt} onChange={(event) => onChange({ prompt: event.currentTarget.value })} />
+          <Select label={texts.model} placeholder={texts.recordedModel(modelOf(recording))} data={models} clearable searchable value={form.model} onChange={(value) => onChange({ model: value })} />
+          {tools.length === 0 ? null : <Select label={texts.tool} description={texts.toolHelp} placeholder={texts.chooseTool} data={tools.map((it) => ({ value: it.id, label: it.id in form.tools ? `${it.id} *` : it.id }))} clearable searchable value={tool} onChange={setTool} />}
+          {tool === null ? null : <Textarea aria-label={`${texts.tool} ${tool}`} autosize minRows={2} value={form.tools[tool] ?? described} onChange={(event) => describe(event.currentTarget.value)} />}
+          <details><summary>{texts.rules}</summary><ValueForm label={texts.rulesHelp} schema={FIELDS} value={form.changes} onChange={(next) => onChange({ changes: isObject(next) ? next : {} })} /></details>
+          <Select label={texts.onMiss} data={Object.entries(evals.start.misses).map(([value, label]) => ({ value, label }))} allowDeselect={false} value={form.onMiss} onChange={(value) => onChange({ onMiss: value ?? "diverge" })} />
+        </>
+      ) : null}
+      <Checkbox label={texts.keepGoing} checked={form.keepGoing} onChange={(event) => onChange({ keepGoing: event.currentTarget.checked })} />
+    </Stack>
+  );
+}
+
+export function LabBench({ recording, step }: { recording: Recording; step: number }) {
+  const navigate = useNavigate();
+  const [form, setForm] = useState(() => makeForm(recording, step));
+  const [isCapturing, capturing] = useDisclosure(false);
+  const [isSaving, setSaving] = useState(false);
+  const { result, error, isBusy, run } = useReplay(recording);
+  const isChanged = hasChanges(form, recording);
+  const save = async () => {
+    setSaving(true);
+    try {
+      const id = await saveAsDraft(form, recording);
+      noteDone(texts.savedDraft);
+      await navigate({ to: "/changes", search: { draft: id } });
+    } catch (caught) {
+      noteError(caught);
+    } finally {
+      setSaving(false);
+    }
+  };
+  return (
+    <Grid gap="md">
+      <Grid.Col span={{ base: 12, lg: 4 }}>
+        <Panel title={texts.change} actions={<Button variant="subtle" onClick={() => setForm(makeForm(recording, step))}>{texts.reset}</Button>}>
+          <form onSubmit={(event) => { event.preventDefault(); void run(form); }}>
+            <Stack gap="sm">
+              <ChangeForm form={form} recording={recording} onChange={(part) => setForm((now) => ({ ...now, ...part }))} />
+              <Group gap="xs">
+                <GatedButton scope="eval" type="submit" variant="filled" loading={isBusy} onClick={() => void run(form)}>{texts.run}</GatedButton>
+                <GatedButton scope="config" loading={isSaving} reason={isChanged ? undefined : texts.nothingChanged} onClick={() => void save()}>{texts.saveDraft}</GatedButton>
+                <GatedButton scope="eval" onClick={capturing.open}>{texts.saveCase}</GatedButton>
+              </Group>
+            </Stack>
+          </form>
+        </Panel>
+      </Grid.Col>
+      <Grid.Col span={{ base: 12, lg: 8 }}>
+        <Stack gap="md">
+          <Refusal error={error} />
+          {isBusy ? <Panel title={texts.running}><Loading rows={4} /></Panel> : null}
+          <LabResult recording={recording} result={result} />
+        </Stack>
+      </Grid.Col>
+      <CaptureDialog runId={recording.run.run_id} isOpen={isCapturing} onClose={capturing.close} />
+    </Grid>
+  );
+}
+
