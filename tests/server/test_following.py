@@ -286,7 +286,8 @@ def test_a_run_that_another_process_goes_on_with_is_followed_to_its_end(tmp_path
         here, there = Gate(), Gate()
         there.opened.set()
         store = f"sqlite:///{tmp_path}/s.db"
-        config = MailboxConfig(poll_ms=10, lease_ms=20_000, renew_ms=100, sweep_ms=50)
+        # A beat may extend the lease once more after it was ended: it is short.
+        config = MailboxConfig(poll_ms=10, lease_ms=5_000, renew_ms=100, sweep_ms=50)
         agent = Agent("a", model=model(), tools=[here.tool()])
         async with AgentRuntime([agent], store=store, mailbox=config, has_worker=False) as first:
             view = view_of(first)

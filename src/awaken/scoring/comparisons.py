@@ -253,7 +253,8 @@ def judge_interval(
 def _explain(found: ScorerComparison, alpha: float) -> str:
     interval = found.interval
     if interval is None or found.difference is None:
-        return f"{found.cases} comparable cases: at least two are needed"
+        counted = "1 case is" if found.cases == 1 else f"{found.cases} cases are"
+        return f"{counted} comparable: at least two are needed"
     level = f"{100 * (1 - alpha):.4g} %"
     shown = (
         f"{found.difference:+.3f} [{interval.low:+.3f}, {interval.high:+.3f}] "
