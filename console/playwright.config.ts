@@ -1,4 +1,6 @@
 /** The console in a real browser against a real `awaken serve`. */
+import { availableParallelism } from "node:os";
+
 import { defineConfig } from "@playwright/test";
 
 const FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync", "--js-flags=--no-opt"];
@@ -8,7 +10,8 @@ export default defineConfig({
   testMatch: "*.spec.ts",
   outputDir: "test-results",
   fullyParallel: true,
-  workers: 2,
+  // One more than there are cores: tests wait for servers that they start, and for what comes after a second.
+  workers: availableParallelism() + 1,
   // A test that passes only when it is repeated shows a fault of the test or of the page: it is mended, not repeated.
   retries: 0,
   // Long enough for a machine that has other work: what arrives costs no waiting.
