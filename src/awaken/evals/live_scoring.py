@@ -68,9 +68,7 @@ class ScoringProgress(Record, frozen=True, kw_only=True):
 class LiveScoring:
     """Scores runs of this store; its task is owned here."""
 
-    def __init__(
-        self, parts: EvalParts, load_specs: LoadSpecs, settle_ms: int = SETTLE_MS
-    ) -> None:
+    def __init__(self, parts: EvalParts, load_specs: LoadSpecs, settle_ms: int = SETTLE_MS) -> None:
         self._parts = parts
         self._settle_ms = settle_ms
         self._load_specs = load_specs
@@ -130,7 +128,11 @@ class LiveScoring:
         known = await self.load_progress()
         if known.since == 0:
             # What began before live scoring was switched on is not scored.
-            return await self._change(lambda it: msgspec.structs.replace(it, since=now), now)
+            page = await self._engine.store.list_runs(RunQuery(since=now, limit=200))
+            begun = tuple(it.run_id for it in page.items)
+            return await self._change(
+                lambda it: msgspec.structs.replace(it, since=now, seen=begun), now
+            )
         query = RunQuery(
             since=known.since,
             until=now - self._settle_ms,
