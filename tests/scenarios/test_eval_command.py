@@ -1,5 +1,6 @@
 """`awaken eval`: exit codes, reports, baselines, and the commands of Awaken for Rust."""
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,10 @@ from xml.etree import ElementTree as ET
 import pytest
 from typer.testing import CliRunner, Result
 
+from awaken import AgentRuntime
+from awaken.cli.apps import load_app
 from awaken.cli.main import app
+from awaken.evals import EvalSpec, Variant
 
 APP = """
 from awaken import Agent
@@ -52,6 +56,31 @@ def call(*arguments: str) -> Result:
 
 def run(*options: str) -> Result:
     return call("run", "greetings", "--app", "agents.py", "--agent", "agent", *options)
+
+
+def test_a_dataset_and_a_baseline_come_from_a_store(folder: Path) -> None:
+    async def fill() -> str:
+        async with AgentRuntime(load_app("agents.py").agents, store="sqlite:///s.db") as runtime:
+            spec = EvalSpec(
+                dataset_id="kept", variants=(Variant(name="default", agent_id="agent"),)
+            )
+            made = await runtime.evals.create(spec)
+            runtime.evals.start(made.eval_id)
+            return (await runtime.evals.wait(made.eval_id, 60_000)).eval_id
+
+    pushed = call("push", "kept", "greetings", "--store", "sqlite:///s.db")
+    assert pushed.exit_code == 0, pushed.output
+    eval_id = asyncio.run(fill())
+    words = ("--app", "agents.py", "--agent", "agent", "--store", "sqlite:///s.db")
+    done = call("run", "kept", *words, "--mode", "live", "--baseline", eval_id, "--json", "-")
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    assert found["record"]["spec"]["dataset_id"] == "kept"
+    assert found["figures"]["comparisons"], found["figures"]
+    unknown = call("run", "nothing", *words)
+    assert (unknown.exit_code, "no folder of this name" in unknown.stderr) == (2, True)
+    assert call("run", "kept", *words, "--baseline", "nothing").exit_code == 2
+    assert call("run", "nothing", *words[:4]).exit_code == 2
 
 
 def test_a_dataset_that_passes_exits_with_0_and_writes_its_reports(folder: Path) -> None:

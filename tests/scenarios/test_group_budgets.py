@@ -26,18 +26,27 @@ async def group_ledger(runtime: AgentRuntime, group: str) -> Ledger:
     return decode_ledger(None if entry is None else entry.value)
 
 
-def sample(group: str | None, *budgets: Budget, **options: Any) -> RunRequest:
+def sample(group: str | None, *budgets: Budget, text: str = "go", **options: Any) -> RunRequest:
     return RunRequest(
         agent_id="agent",
-        messages=(user("go"),),
+        messages=(user(text),),
         budgets=budgets,
         budget_group=group,
         **options,
     )
 
 
+def count_bytes(request: InferenceRequest) -> int:
+    """The most tokens that a tokenizer can make of a request: one of each byte."""
+    texts = [*request.system, *(it.text for it in request.messages)]
+    return sum(len(it.encode()) for it in texts)
+
+
 class Greedy:
-    """A model that answers with as many tokens as it may, or with some of them."""
+    """A model that answers with as many tokens as it may, or with some of them.
+
+    Its tokenizer makes between one token of four bytes and one token of each byte.
+    """
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
@@ -47,8 +56,10 @@ class Greedy:
         most = request.overrides.max_tokens if request.overrides is not None else None
         assert most is not None, "a call of a group has a limit"
         used = self._random.choice((most, self._random.randint(1, most)))
-        self.spent += 4 + used
-        usage = TokenUsage(prompt_tokens=4, completion_tokens=used)
+        size = count_bytes(request)
+        prompt = self._random.choice((size, self._random.randint(size // 4, size)))
+        self.spent += prompt + used
+        usage = TokenUsage(prompt_tokens=prompt, completion_tokens=used)
         return Turn("done", usage=usage, delay_ms=self._random.randint(0, 5))
 
 
@@ -62,10 +73,12 @@ def test_spent_is_never_more_than_the_cap_with_32_samples_at_once() -> None:
         model = ScriptedModel([lambda request: greedy(request)] * (32 * trials))
         async with AgentRuntime([Agent(id="agent", model=model, instructions="x")]) as runtime:
             for trial in range(trials):
-                cap, greedy = random.Random(trial).randint(100, 60_000), Greedy(trial)
+                drawn = random.Random(trial)
+                cap, greedy = drawn.randint(200, 60_000), Greedy(trial)
+                texts = ["語" * drawn.randint(1, 400) if drawn.random() < 0.5 else "go"] * 32
                 budget = Budget(scope=GROUP, tokens=cap)
                 group = f"group-{trial}"
-                runs = [runtime._engine.run(sample(group, budget)) for _ in range(32)]
+                runs = [runtime._engine.run(sample(group, budget, text=it)) for it in texts]
                 ended = await asyncio.gather(*runs)
                 ledger = await group_ledger(runtime, group)
                 assert ledger.spent.tokens == greedy.spent <= cap, trial

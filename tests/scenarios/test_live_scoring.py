@@ -32,7 +32,7 @@ PASS = '{"reason": "fine", "verdict": "pass"}'
 
 def answer(request: InferenceRequest) -> Turn:
     if "Is it kind?" in str(request.system):
-        return Turn(PASS, usage=TokenUsage(prompt_tokens=400, completion_tokens=50))
+        return Turn(PASS, usage=TokenUsage(prompt_tokens=950, completion_tokens=50))
     return Turn("no" if "bad" in request.messages[-1].text else "yes")
 
 
@@ -193,8 +193,8 @@ def test_a_run_that_waits_is_scored_after_its_end(store: str) -> None:
 def test_judges_stop_when_the_money_of_the_day_is_used_up(store: str) -> None:
     async def main() -> None:
         async with opened(store) as runtime:
-            # A judge's answer costs 0.00045 dollars.
-            scoring = build(runtime, spec_of(CONTAINS, JUDGE, max_usd_per_day=0.0015))
+            # A judge's answer costs a thousandth of a dollar, and may cost up to four.
+            scoring = build(runtime, spec_of(CONTAINS, JUDGE, max_usd_per_day=0.006))
             await scoring.score_due()
             for _ in range(8):
                 await runtime.run("a", "hi")

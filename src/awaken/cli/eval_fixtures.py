@@ -22,7 +22,8 @@ from awaken.evals.reports import ExitCode
 from awaken.scoring.fixture_diffs import diff_reports
 
 from .apps import FORMS, load_app
-from .eval_run import read_dataset, report_bad_input
+from .eval_run import report_bad_input
+from .eval_sources import read_dataset
 from .output import print_stdout
 
 

@@ -13,13 +13,14 @@ import typer
 from awaken.contracts.errors import AwakenError, InvalidInput
 from awaken.contracts.evals.eval_runs import EvalBudget, EvalMode
 from awaken.contracts.evals.worlds import Variant
-from awaken.evals.dataset_files import read_folder
 from awaken.evals.evaluating import Dataset, EvalResult, evaluate
-from awaken.evals.reports import ExitCode, choose_exit, read_result, to_json, to_junit, to_markdown
+from awaken.evals.reports import ExitCode, choose_exit, to_json, to_junit, to_markdown
 from awaken.scoring.gates import parse_gate
 
 from .apps import FORMS, load_app
+from .command_context import StoreUrl
 from .command_line import new_app
+from .eval_sources import load_dataset, load_result
 from .output import print_stdout
 from .reports import print_error
 from .spinner import show_spinner
@@ -52,8 +53,11 @@ commands = new_app()
 
 @commands.command("run")
 def run_eval(  # noqa: PLR0913 - one parameter for each option
-    folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="A dataset: dataset.yaml and cases, or fixtures.")
+    dataset: Annotated[
+        str,
+        typer.Argument(
+            metavar="DATASET|DIR", help="A folder of cases or fixtures, or a dataset of a store."
+        ),
     ],
     *,
     app_place: Annotated[str, typer.Option("--app", metavar="APP", help=f"The agents: {FORMS}.")],
@@ -80,7 +84,8 @@ def run_eval(  # noqa: PLR0913 - one parameter for each option
         str | None, typer.Option("--judge-model", help="The model of judges that name none.")
     ] = None,
     baseline: Annotated[
-        Path | None, typer.Option("--baseline", help="A file of --save-baseline to compare with.")
+        str | None,
+        typer.Option("--baseline", help="A file of --save-baseline, or an eval of a store."),
     ] = None,
     gate: Annotated[
         Path | None, typer.Option("--gate", help="A gate instead of the dataset's.")
@@ -95,6 +100,7 @@ def run_eval(  # noqa: PLR0913 - one parameter for each option
     json_file: JsonFile = None,
     markdown: Markdown = None,
     save_baseline: NewBaseline = None,
+    store_url: StoreUrl = None,
 ) -> None:
     """Try agents with a dataset. Recorded and scripted datasets need no key and no network.
 
@@ -115,7 +121,9 @@ def run_eval(  # noqa: PLR0913 - one parameter for each option
             "budget": _read_budget(budget_usd, budget_tokens),
         }
         variants = read_variants(variant or (), agent)
-        result = _try_dataset(app_place, read_dataset(folder), variants, baseline, options)
+        tried = load_dataset(dataset, store_url)
+        kept = None if baseline is None else load_result(baseline, store_url)
+        result = _try_dataset(app_place, tried, variants, kept, options)
         _write(junit, to_junit(result))
         _write(None if is_printed else json_file, to_json(result))
         _write(save_baseline, to_json(result))
@@ -130,36 +138,14 @@ def _try_dataset(
     app_place: str,
     dataset: Dataset,
     variants: list[Variant],
-    baseline: Path | None,
+    kept: EvalResult | None,
     options: dict[str, Any],
 ) -> EvalResult:
     app = load_app(app_place)
-    kept = None if baseline is None else read_result(_read(baseline), f"baseline {baseline}")
     given: Any = {name: value for name, value in options.items() if value is not None}
     agents = app.agents if app.runtime is None else app.runtime
     with show_spinner("Tries…"):
         return asyncio.run(evaluate(dataset, agents, variants=variants, baseline=kept, **given))
-
-
-def read_dataset(folder: Path) -> Dataset:
-    """Read a dataset from a folder.
-
-    Raises:
-        InvalidInput: There is no such folder.
-        InvalidDataset: It is broken.
-    """
-    if not folder.is_dir():
-        raise InvalidInput(what="DIR", problem=f"there is no folder '{folder}'")
-    found = read_folder(folder)
-    document = found.document
-    name = re.sub(r"[^A-Za-z0-9._-]", "-", folder.resolve().name) or "dataset"
-    return Dataset(
-        cases=document.cases,
-        id=name,
-        scorers=document.scorers,
-        gate=document.gate,
-        recordings=found.recordings,
-    )
 
 
 def read_variants(given: "list[str] | tuple[str, ...]", agent: str | None) -> list[Variant]:

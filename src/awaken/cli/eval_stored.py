@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
@@ -11,15 +10,15 @@ from awaken.bootstrap.agent_runtime import AgentRuntime
 from awaken.bootstrap.evals import find_eval_store
 from awaken.contracts.errors import InvalidInput
 from awaken.evals.calibrating import calibrate_judge
-from awaken.evals.evaluating import EvalResult, compare
-from awaken.evals.reports import ExitCode, choose_exit, read_result, to_json, to_markdown
+from awaken.evals.evaluating import compare
+from awaken.evals.reports import ExitCode, choose_exit, to_json, to_markdown
 from awaken.evals.rescoring import rescore_eval
-from awaken.evals.results import ComparedEval, EvalFigures, load_compared
 from awaken.evals.runner import EvalRunner
 
 from .apps import FORMS, load_app
 from .command_context import CommandContext, StoreUrl, store_command
 from .eval_run import report_bad_input
+from .eval_sources import load_result
 from .output import as_json, facts, print_stdout
 from .reports import IsJson
 from .stores import store_at
@@ -39,7 +38,7 @@ def compare_results(
     Exits with 1 if B is worse by a scorer.
     """
     with report_bad_input(is_json=is_json):
-        one, two = (_load_result(it, store_url) for it in (first, second))
+        one, two = (load_result(it, store_url) for it in (first, second))
         found = compare(one, two)
     if is_json:
         print_stdout(as_json(found))
@@ -98,32 +97,6 @@ async def calibrate_scorer(
 
 def _show(value: float | None) -> str:
     return "not known" if value is None else f"{value:.3f}"
-
-
-def _load_result(name: str, store_url: str | None) -> EvalResult:
-    path = Path(name)
-    if path.is_file():
-        return read_result(path.read_bytes(), f"file {name}")
-    return asyncio.run(_load_stored(name, store_url))
-
-
-async def _load_stored(eval_id: str, store_url: str | None) -> EvalResult:
-    store = store_at(store_url)
-    await store.open()
-    try:
-        found = await load_compared(find_eval_store(store), eval_id)
-    finally:
-        await store.close()
-    return _as_result(found)
-
-
-def _as_result(found: ComparedEval) -> EvalResult:
-    return EvalResult(
-        record=found.record,
-        items=tuple(found.items),
-        figures=EvalFigures(),
-        hashes=dict(found.hashes),
-    )
 
 
 async def _with_runner(

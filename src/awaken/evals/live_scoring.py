@@ -128,7 +128,11 @@ class LiveScoring:
         known = await self.load_progress()
         if known.since == 0:
             # What began before live scoring was switched on is not scored.
-            return await self._change(lambda it: msgspec.structs.replace(it, since=now), now)
+            page = await self._engine.store.list_runs(RunQuery(since=now, limit=200))
+            begun = tuple(it.run_id for it in page.items)
+            return await self._change(
+                lambda it: msgspec.structs.replace(it, since=now, seen=begun), now
+            )
         query = RunQuery(
             since=known.since,
             until=now - self._settle_ms,

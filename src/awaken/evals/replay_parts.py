@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from awaken.contracts.evals.errors import RecordingEnded
 from awaken.contracts.evals.recordings import RecordedStep, Recording
 from awaken.contracts.models.inference import TokenUsage
 from awaken.contracts.models.model_specs import ModelSpec
@@ -103,8 +104,12 @@ class _NoClient:
     name = "recorded"
 
     def stream(self, request: Any) -> Any:
-        """Never called."""
-        raise NotImplementedError
+        """Refuse: summaries of a replay are those of the recorded run.
+
+        Raises:
+            RecordingEnded: Always.
+        """
+        raise RecordingEnded("a summary that the recorded run did not have was asked for", step=0)
 
 
 def list_marks(recording: Recording) -> dict[int, CompactionMark]:

@@ -73,11 +73,13 @@ async def reserve(
         return None
     keep_budgets(run)
     now = run.services.clock.now_ms()
-    ask = estimate_call(run, request, model, is_first=is_first)
     own = [it for it in budgets if not it.scope.is_shared]
     scopes = shared_scopes(run)
-    # A group never spends more than its budget: no call of it answers beyond what it reserved.
-    quote = Quote(output=ask.wanted if BudgetScope.GROUP in scopes else ask.longest)
+    # A group never spends more than its budget: what a call of it reserves is an upper bound of
+    # its prompt, and no call answers beyond what it reserved.
+    is_bound = BudgetScope.GROUP in scopes
+    ask = estimate_call(run, request, model, is_first=is_first, is_bound=is_bound)
+    quote = Quote(output=ask.wanted if is_bound else ask.longest)
     quote = narrow_quote([Allowance.of(it, ledger_of(run, it), now) for it in own], ask, quote)
     name = lane_name(run, lane)
     for scope in scopes:

@@ -2,6 +2,9 @@
 
 from collections.abc import Sequence
 
+import msgspec
+
+from awaken.contracts.messages.content import ContentBlock, Text, Thinking
 from awaken.contracts.messages.message import Message
 from awaken.contracts.models.inference import InferenceRequest, ModelTool
 from awaken.runtime.context.estimate import (
@@ -10,6 +13,39 @@ from awaken.runtime.context.estimate import (
     estimate_tool_tokens,
     text_bytes,
 )
+
+_FRAME_TOKENS = 32
+_TOOLS_TOKENS = 600
+"""What a provider writes before the tools of a request, or before its schema."""
+_MESSAGE_TOKENS = 16
+_MEDIA_TOKENS = 20_000
+"""An image has at most a few thousand; a document more than that has more bytes."""
+_encode = msgspec.json.Encoder().encode
+
+
+def bound_prompt_tokens(request: InferenceRequest) -> int:
+    """Return more tokens than a provider can count: no tokenizer makes two of one byte."""
+    most = _FRAME_TOKENS + sum(map(text_bytes, request.system))
+    if request.tools or request.output_schema is not None:
+        most += _TOOLS_TOKENS + len(_encode(request.output_schema))
+    for tool in request.tools:
+        texts = text_bytes(tool.id) + text_bytes(tool.description)
+        most += _MESSAGE_TOKENS + texts + len(_encode(tool.parameters))
+    for message in request.messages:
+        most += _MESSAGE_TOKENS + sum(map(_bound_block, message.content))
+        for call in message.tool_calls or ():
+            most += _MESSAGE_TOKENS + text_bytes(call.name) + len(_encode(call.arguments))
+    return most
+
+
+def _bound_block(block: ContentBlock) -> int:
+    match block:
+        case Text(text=text):
+            return text_bytes(text)
+        case Thinking(thinking=thinking):
+            return text_bytes(thinking)
+        case _:
+            return max(_MEDIA_TOKENS, len(_encode(block)))
 
 
 class PromptMeter:

@@ -8,7 +8,7 @@ from awaken.contracts.models.model_specs import ModelSpec
 from awaken.contracts.record import Record
 from awaken.runtime.run import Run
 
-from .prompt_size import PromptMeter
+from .prompt_size import PromptMeter, bound_prompt_tokens
 
 USEFUL_TOKENS = 64
 """A call whose answer is limited to fewer tokens is not made."""
@@ -92,12 +92,23 @@ def _no_price_error(allowance: Allowance, ask: QuoteRequest) -> BudgetExceeded:
 
 
 def estimate_call(
-    run: Run, request: InferenceRequest, model: ModelSpec, *, is_first: bool = True
+    run: Run,
+    request: InferenceRequest,
+    model: ModelSpec,
+    *,
+    is_first: bool = True,
+    is_bound: bool = False,
 ) -> QuoteRequest:
-    """Estimate a call: how long its request is, how long an answer it wants, what both cost."""
-    if run.meter is None:
-        run.meter = PromptMeter()
-    prompt = run.meter.tokens(request)
+    """Estimate a call: how long its request is, how long an answer it wants, what both cost.
+
+    With `is_bound` the request counts with more tokens than a provider can count.
+    """
+    if is_bound:
+        prompt = bound_prompt_tokens(request)
+    else:
+        if run.meter is None:
+            run.meter = PromptMeter()
+        prompt = run.meter.tokens(request)
     prices = run.services.prices
     limit = request.overrides.max_tokens if request.overrides is not None else None
     limit = limit or model.max_output_tokens
