@@ -8,7 +8,15 @@ from awaken.runtime.engine import RunEngine
 from awaken.runtime.journal.streams import EventReader, ReaderDropped, StreamItem
 from awaken.runtime.run import Run
 
-from .live_frames import Frame, Gone, Want, Watch, encode_items, encode_message, encode_packet
+from .live_frames import (
+    Gone,
+    LiveFrame,
+    Want,
+    WatchRequest,
+    encode_items,
+    encode_message,
+    encode_packet,
+)
 
 INTEREST_MS = 15_000
 """A node that has not asked for so long does not read any more."""
@@ -71,7 +79,7 @@ class WatchedRuns:
         """How many threads are watched."""
         return len(self._runs)
 
-    def take_watch(self, node: str, asked: Watch) -> None:
+    def take_watch(self, node: str, asked: WatchRequest) -> None:
         """Note what a node wants of a thread; the answer goes with the next packet."""
         thread_id, now = asked.thread_id, self._clock.monotonic_ms()
         if asked.want == Want.NOTHING:
@@ -119,13 +127,13 @@ class WatchedRuns:
         run = watched.run
         self._streams += 1
         watched.watchers[node] = Watcher(self._streams, now + INTEREST_MS)
-        frame = Frame(
+        frame = LiveFrame(
             thread_id=run.identity.thread_id,
             run_id=run.identity.run_id,
             version=run.journal.version,
             stream=self._streams,
             n=0,
-            seq=run.event_seq,
+            seq=run.journal.event_seq,
             items=encode_items(run.list_unfinished_events()),
         )
         self._put(node, encode_message(frame))
@@ -186,7 +194,7 @@ class WatchedRuns:
         raw, run = encode_items(items), watched.run
         for node, watcher in watched.watchers.items():
             watcher.n += 1
-            frame = Frame(
+            frame = LiveFrame(
                 thread_id=run.identity.thread_id,
                 run_id=run.identity.run_id,
                 version=run.journal.version,
