@@ -29,6 +29,8 @@ logger = logging.getLogger(__name__)
 TICK_S = 0.25
 FIND_MS, FIND_MAX_MS = 250, 16_000
 """The pauses between two looks for the process that executes a thread's run."""
+FINDS = 8
+"""How many threads are looked for at once."""
 FIND_S = 5.0
 """How long one look may take."""
 _ADDRESS = re.compile(r":([0-9a-f]{12})(?:@|$)")
@@ -201,13 +203,15 @@ class FrameExchange:
         try:
             while self._threads:
                 now = self._clock.monotonic_ms()
-                for thread_id, followed in tuple(self._threads.items()):
+                for followed in tuple(self._threads.values()):
                     if followed.source.asked is not None:
                         followed.source.tick(now)
                         self._note_loss(followed, now)
-                    elif followed.find_at <= now and self._threads.get(thread_id) is followed:
-                        await self._find(thread_id, followed)
+                due = [it for it in self._threads.items() if self._is_due(it[1], now)]
+                await asyncio.gather(*(self._find(*it) for it in due[:FINDS]))
                 self._send_asked()
+                if len(due) > FINDS:
+                    continue
                 self._changed.clear()
                 with suppress(TimeoutError):
                     async with asyncio.timeout(TICK_S):
@@ -215,6 +219,9 @@ class FrameExchange:
         finally:
             if self._task is asyncio.current_task():
                 self._task = None
+
+    def _is_due(self, followed: FollowedThread, now: int) -> bool:
+        return followed.source.asked is None and followed.find_at <= now
 
     def _note_loss(self, followed: FollowedThread, now: int) -> None:
         if followed.source.asked is None:

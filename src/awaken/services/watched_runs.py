@@ -1,9 +1,11 @@
 """Sends the live events of this process' runs to the nodes that ask for them."""
 
 import asyncio
+from contextlib import suppress
 
 from awaken.contracts.clock import Clock
 from awaken.contracts.storage.bus import PACKET_MAX, Bus
+from awaken.contracts.storage.store import Commit
 from awaken.runtime.engine import RunEngine
 from awaken.runtime.journal.streams import EventReader, ReaderDropped, StreamItem
 from awaken.runtime.run import Run
@@ -24,6 +26,7 @@ PULSE_MS = 1_000
 """A watched run that is silent sends an empty frame so often."""
 WATCHED_MAX = 2_000
 """How many threads of one node others may watch; of more they read the log."""
+SLOT_S = 0.002
 SLOWER = (1.0, 2.5, 6.25)
 """By how much frames come later when a node's buffer is full."""
 
@@ -54,8 +57,8 @@ class WatchedRun:
 class WatchedRuns:
     """The runs of this process that other nodes read.
 
-    Nothing is sent, and no run pays anything, while no node asks. Every `frame_ms` all events for
-    one node go into one packet.
+    Nothing is sent, and no run pays anything, while no node asks. Every `frame_ms`, and after each
+    commit, all events for one node go into one packet.
     """
 
     def __init__(
@@ -70,6 +73,8 @@ class WatchedRuns:
         self._outgoing: dict[str, list[bytes]] = {}
         self._streams = 0
         self._pressure = 0
+        self._commits = engine.services.watchers.commits
+        self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self.dropped = 0
         """How many packets a full buffer refused; their readers ask for a snapshot."""
@@ -116,6 +121,8 @@ class WatchedRuns:
             self._end_watched(thread_id, watched)
             watched = None
         if watched is None and len(self._runs) < WATCHED_MAX:
+            if not self._runs:
+                self._commits.append(self._on_commit)
             watched = self._runs[thread_id] = WatchedRun(run, now)
         return watched
 
@@ -140,6 +147,7 @@ class WatchedRuns:
 
     def _put(self, node: str, message: bytes) -> None:
         self._outgoing.setdefault(node, []).append(message)
+        self._wake.set()
         if self._task is None:
             self._task = asyncio.create_task(self._send(), name="live frames")
 
@@ -148,7 +156,12 @@ class WatchedRuns:
         try:
             while self._runs or self._outgoing:
                 self.flush()
-                await asyncio.sleep(self._frame_s * SLOWER[self._pressure])
+                self._wake.clear()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(self._frame_s * SLOWER[self._pressure]):
+                        await self._wake.wait()
+                        # What is asked or committed at the same time shares a packet.
+                        await asyncio.sleep(SLOT_S)
         finally:
             if self._task is asyncio.current_task():
                 self._task = None
@@ -222,6 +235,13 @@ class WatchedRuns:
         watched = self._runs.pop(thread_id, None)
         if watched is not None:
             watched.reader.leave()
+            if not self._runs:
+                self._commits.remove(self._on_commit)
+
+    def _on_commit(self, commit: Commit) -> None:
+        """Send soon: the events of the commit are shown before the task wakes up."""
+        if commit.thread_id in self._runs:
+            self._wake.set()
 
 
 def _split(messages: list[bytes]) -> list[list[bytes]]:
