@@ -2,27 +2,34 @@
 
 `python bench/two_nodes.py`: runs with two steps of 300 ms execute on one runtime; each logged
 event is timed when a reader there has it, and when a reader of the other runtime has it. Also the
-time from a cancel at the other runtime to the end, as that runtime's reader sees it.
+time from a cancel at the other runtime to the end, as that runtime's reader sees it; how far the
+text of many streams at 50 deltas a second is behind there; both again without a bus; and what
+readers that wait cost the database.
 """
 
 import argparse
 import asyncio
 import statistics
 import time
+from bisect import bisect_left
 from typing import Any
 
 from tests.postgres.server import new_schema, server
 
 from awaken import Agent, AgentRuntime, tool
+from awaken.buses.memory import MemoryBus
 from awaken.buses.postgres import PostgresBus
-from awaken.contracts.events import LoggedEvent
+from awaken.contracts.events import LoggedEvent, StreamReset, unwrap_event
+from awaken.contracts.messages.deltas import TextDelta
 from awaken.stores import PostgresStore
-from awaken.testing import ScriptedModel, ToolCalls
+from awaken.testing import Chunks, ScriptedModel, ToolCalls
 
 STEP_S = 0.3
+DELTAS, DELTA_MS = 150, 20
+IDLE_S = 5.0
 
 
-def open_runtime(schema: str) -> AgentRuntime:
+def open_runtime(schema: str, *, has_bus: bool = True) -> AgentRuntime:
     @tool(effect="idempotent")
     async def wait(seconds: float) -> str:
         """Take a while."""
@@ -31,10 +38,15 @@ def open_runtime(schema: str) -> AgentRuntime:
 
     script = [ToolCalls([("wait", {"seconds": STEP_S})]), "done"]
     agent = Agent("agent", model=ScriptedModel(script, cycle=True), tools=[wait])
+    text = Chunks(["word "] * DELTAS, delay_ms=DELTA_MS)
+    talker = Agent("talker", model=ScriptedModel([text], cycle=True))
+    sleep = ToolCalls([("wait", {"seconds": 10 * IDLE_S})])
+    sleeper = Agent("sleeper", model=ScriptedModel([sleep], cycle=True), tools=[wait])
     return AgentRuntime(
-        [agent],
+        [agent, talker, sleeper],
         store=PostgresStore(server().url, schema=schema),
-        bus=PostgresBus(server().url, channel=schema),
+        # A bus that nobody else has: everything is found by looking.
+        bus=PostgresBus(server().url, channel=schema) if has_bus else MemoryBus(),
         has_worker=False,
     )
 
@@ -71,6 +83,66 @@ async def measure_cancels(here: Any, there: Any, runs: int) -> list[float]:
     return took
 
 
+async def read_text(runtime: AgentRuntime, run_id: str) -> tuple[list[int], list[float], str, int]:
+    """Read a run; returns how long the text was at which time, the text, and the deltas."""
+    stream = await runtime._parts.streams.stream_run(run_id)
+    sizes, times, text, deltas = list[int](), list[float](), "", 0
+    async for batch in stream.batches():
+        for item in batch:
+            match unwrap_event(item):
+                case TextDelta(delta=delta):
+                    text, deltas = text + delta, deltas + 1
+                case StreamReset(scope="step"):
+                    text = ""
+                    sizes.clear()
+                    times.clear()
+                case _:
+                    continue
+            sizes.append(len(text))
+            times.append(time.perf_counter())
+    return sizes, times, text, deltas
+
+
+async def measure_text(here: Any, there: Any, streams: int) -> None:
+    handles = [await here.start("talker", "go", thread_id=f"text-{it}") for it in range(streams)]
+    near = [asyncio.create_task(read_text(here, it.run_id)) for it in handles]
+    far = [asyncio.create_task(read_text(there, it.run_id)) for it in handles]
+    lags, equal, counts = list[float](), 0, [0, 0]
+    for one, other in zip(await asyncio.gather(*near), await asyncio.gather(*far), strict=True):
+        equal += one[2] == other[2] == "word " * DELTAS
+        counts[0] += one[3]
+        counts[1] += other[3]
+        for size, at in zip(one[0], one[1], strict=True):
+            place = bisect_left(other[0], size)
+            if place < len(other[0]):
+                lags.append((other[1][place] - at) * 1000)
+    show(f"text on the other runtime, {streams} streams x {1000 // DELTA_MS}/s", lags)
+    print(f"deltas there / here: {counts[1]} / {counts[0]}; text equal: {equal} of {streams}")
+
+
+async def measure_waiting(here: Any, there: Any, readers: int) -> None:
+    """How often readers ask the store whose run waits for a tool at the other runtime."""
+    reads, database = 0, there.store._database
+    read_once = database.read
+
+    async def count_read(work: Any) -> Any:
+        nonlocal reads
+        reads += 1
+        return await read_once(work)
+
+    database.read = count_read
+    handle = await here.start("sleeper", "go", thread_id="sleeps")
+    await asyncio.sleep(1)
+    reading = [asyncio.create_task(read(there, handle.run_id)) for _ in range(readers)]
+    await asyncio.sleep(2)
+    before, reads = reads, 0
+    await asyncio.sleep(IDLE_S)
+    each, alone = reads / readers / IDLE_S, before / readers
+    await here.cancel(handle.run_id)
+    await asyncio.gather(*reading)
+    print(f"reads of a waiting reader: {alone:.1f} to attach, then {each:.2f}/s, {readers} readers")
+
+
 def show(what: str, figures: list[float]) -> None:
     figures = sorted(figures)
     p99 = figures[min(len(figures) - 1, round(len(figures) * 0.99))]
@@ -79,14 +151,26 @@ def show(what: str, figures: list[float]) -> None:
     )
 
 
-async def main(runs: int) -> None:
+async def main(runs: int, streams: int) -> None:
     schema = new_schema()
     async with open_runtime(schema) as here, open_runtime(schema) as there:
         show("logged event on the other runtime", await measure_lag(here, there, runs))
         show("cancel there, end seen there", await measure_cancels(here, there, runs))
+        await measure_text(here, there, streams)
+        await measure_waiting(here, there, 10)
+    schema = new_schema()
+    async with (
+        open_runtime(schema, has_bus=False) as here,
+        open_runtime(schema, has_bus=False) as there,
+    ):
+        print("without a bus:")
+        show("logged event on the other runtime", await measure_lag(here, there, 3))
+        show("cancel there, end seen there", await measure_cancels(here, there, 3))
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--runs", type=int, default=20)
-    asyncio.run(main(parser.parse_args().runs))
+    parser.add_argument("--streams", type=int, default=50)
+    asked = parser.parse_args()
+    asyncio.run(main(asked.runs, asked.streams))

@@ -73,6 +73,7 @@ STORE_METHODS = {
     ],
     ThreadStore: [
         "delete_thread",
+        "find_claim_holder",
         "list_messages",
         "list_threads",
         "load_thread",

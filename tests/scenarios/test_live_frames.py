@@ -330,3 +330,57 @@ def test_more_threads_than_a_node_may_watch_are_read_from_the_log(
             assert (await other).deltas == 1
 
     play(scenario)
+
+
+def test_a_snapshot_and_the_frames_after_it_are_of_one_moment() -> None:
+    async def scenario() -> None:
+        pair = Pair()
+        texts: dict[tuple[str, int], str] = {}
+
+        def listen(node: str) -> None:
+            def take(payload: bytes) -> None:
+                for message in live_frames.decode_packet(payload)[1]:
+                    if isinstance(message, live_frames.LiveFrame):
+                        key = (node, message.stream)
+                        for item in message.decode_items():
+                            if isinstance(item, TextDelta):
+                                texts[key] = texts.get(key, "") + item.delta
+
+            pair.bus.receive(node, take)
+
+        listen("stays")
+        listen("asks")
+        async with pair.here:
+            handle = await pair.here.start("agent", "go", thread_id="t")
+            sender = pair.frames(pair.here).watched
+            ask = live_frames.WatchRequest("t", live_frames.Want.SNAPSHOT)
+            sender.take_watch("stays", ask)
+            pair.go.set()
+            result = asyncio.create_task(handle.result())
+            while not result.done():
+                sender.take_watch("asks", ask)
+                await asyncio.sleep(0.001)
+            while sender._task is not None:
+                await asyncio.sleep(0.001)
+        (whole,) = [text for (node, _), text in texts.items() if node == "stays"]
+        assert whole == TEXT
+        asked = [text for (node, _), text in texts.items() if node == "asks"]
+        assert len(asked) > 2
+        for text in asked:
+            assert TEXT.startswith(text)
+
+    play(scenario)
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [b"", b"\xff", b"null", b'[1,"a",3]', b'[2,"a",[]]', b'[1,"a",[["f","t"]]]', b'[1,"a",[7,{}]]'],
+)
+def test_what_is_no_packet_is_nothing(payload: bytes) -> None:
+    assert live_frames.decode_packet(payload)[1] == []
+
+
+def test_an_unknown_message_is_left_out_and_a_later_field_ignored() -> None:
+    payload = b'[1,"a",[["x",1],["w","t",2,"later"],["g","t"]]]'
+    watch, gone = live_frames.WatchRequest("t", 2), live_frames.Gone("t")
+    assert live_frames.decode_packet(payload) == ("a", [watch, gone])

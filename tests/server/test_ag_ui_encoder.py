@@ -272,7 +272,11 @@ def test_a_snapshot_of_messages_has_what_clients_may_see() -> None:
         StreamReset(reason="why"),
     )
     assert [it["role"] for it in told[1]["messages"]] == ["user", "system"]
-    assert told[2] == {"type": "CUSTOM", "name": "stream_reset", "value": {"reason": "why"}}
+    assert told[2] == {
+        "type": "CUSTOM",
+        "name": "stream_reset",
+        "value": {"reason": "why", "scope": "turn"},
+    }
 
 
 _JSON = st.recursive(

@@ -9059,12 +9059,17 @@ export interface components {
         };
         /**
          * StreamReset
-         * @description The inference starts again: drop every delta of this assistant turn.
+         * @description Drop what was streamed and is not in the log: it comes again, perhaps otherwise.
          */
         StreamReset: {
             /** @enum {unknown} */
             event_type: "stream_reset";
             reason: string;
+            /**
+             * @default turn
+             * @enum {unknown}
+             */
+            scope: "step" | "turn";
         };
         /**
          * SuspendTicket

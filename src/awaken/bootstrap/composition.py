@@ -32,7 +32,6 @@ from awaken.services.busy_threads import BusyThreads
 from awaken.services.control import RunControl
 from awaken.services.discovery import Discovery, with_remotes
 from awaken.services.event_streams import StreamHub
-from awaken.services.live_runs import LiveRuns
 from awaken.services.remembered_answers import RememberedAnswers
 
 from .arguments import convert_argument
@@ -215,8 +214,7 @@ def compose_runtime(
     )
     node.connect_runs(engine)
     control = RunControl(engine, node.mailbox, calls.start_worker, calls.has_claiming_worker)
-    live = LiveRuns(engine, node.frames)
-    streams = StreamHub(engine, control, node.bus, config.poll_ms, live)
+    streams = StreamHub(engine, control, node.bus, config.poll_ms, node.frames)
     outbox = OutboxWiring(engine, control, node.mailbox, calls.start_worker)
     memory = MemoryParts(opened, clock, ids, options, registry, connections)
     plugins = PluginLifecycle(registry, memory.find)

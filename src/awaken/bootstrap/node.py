@@ -1,6 +1,8 @@
 """One process among those that share a store: its mailbox, its leases and its worker."""
 
 import importlib
+import os
+import socket
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
@@ -11,7 +13,6 @@ from awaken.buses.memory import MemoryBus
 from awaken.contracts.clock import Clock, IdSource
 from awaken.contracts.storage.bus import Bus
 from awaken.contracts.storage.store import Store
-from awaken.mailbox.addresses import name_worker, new_address
 from awaken.mailbox.config import MailboxConfig
 from awaken.mailbox.heartbeat import Heartbeat
 from awaken.mailbox.mailbox import Mailbox
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from awaken.mailbox.run_signals import RunSignals
     from awaken.mailbox.sweeper import Sweeper, SweeperChores
     from awaken.mailbox.worker import Worker
-    from awaken.services.remote_runs import LiveFrames
+    from awaken.services.remote_runs import FrameExchange
 
 HEARD_MS = 1_000
 """The longest delay of a cancel or of input from a process that cannot signal this one."""
@@ -44,9 +45,10 @@ class Node:
             # No signal of another process arrives: its commands are found at a lease renewal.
             config = msgspec.structs.replace(config, renew_ms=min(config.renew_ms, HEARD_MS))
         self.mailbox = Mailbox(store, self.bus, clock, ids, config)
-        self.address = new_address()
-        """Where other processes reach this one; its claims name it."""
-        self.worker_id = name = name_worker(self.address)
+        self.address = os.urandom(6).hex()
+        """Where other processes reach this one; its claims name it (`find_address`)."""
+        # Host and pid are for people; the address distinguishes processes with equal pids.
+        self.worker_id = name = f"{socket.gethostname()}:{os.getpid()}:{self.address}"
         if store.is_shared:
             # Imported on demand, as the worker below: a runtime in memory may need none of it.
             from .process_marks import mark_worker  # noqa: PLC0415
@@ -60,7 +62,7 @@ class Node:
         self._is_bus_own = bus is None and isinstance(self.bus, MemoryBus)
         self._clock = clock
         self._signals: RunSignals | None = None
-        self.frames: LiveFrames | None = None
+        self.frames: FrameExchange | None = None
         """The live events between processes; None if there is no way to others."""
         self._sweeper: Sweeper | None = None
         self._worker: Worker | None = None
@@ -87,9 +89,9 @@ class Node:
             )
             frame_ms = self.mailbox.services.config.frame_ms
             if tells and frame_ms:
-                from awaken.services.remote_runs import LiveFrames  # noqa: PLC0415
+                from awaken.services.remote_runs import FrameExchange  # noqa: PLC0415
 
-                self.frames = LiveFrames(
+                self.frames = FrameExchange(
                     engine, self.bus, self.store, self._clock, self.address, frame_ms
                 )
 

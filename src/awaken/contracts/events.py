@@ -258,6 +258,12 @@ def extract_response(result: Any) -> str:
     return response if isinstance(response, str) else ""
 
 
+def ends_run(event: AgentEvent) -> bool:
+    """Whether a run has no more events after this one."""
+    is_suspended = isinstance(event, RunFinish) and isinstance(event.termination, Suspended)
+    return ends_stream(event) and not is_suspended
+
+
 class LoggedEvent(Record, frozen=True, kw_only=True):
     """An event of the canonical log with its sequence number in the thread."""
 

@@ -241,16 +241,6 @@ class Run(msgspec.Struct, eq=False, weakref=True):
     waiting: Waiting | None = None  # What a workflow waits for; of other runs, tickets say it.
 
     @property
-    def run_id(self) -> str:
-        """The run's id."""
-        return self.identity.run_id
-
-    @property
-    def event_seq(self) -> int:
-        """The place in the log up to which its events are durable."""
-        return self.journal.event_seq
-
-    @property
     def cancel_cause(self) -> str:
         """What cancelled the run; without a given cause, its caller or the process shutdown."""
         return self.token.cause or ("caller" if self.is_attached else "shutdown")

@@ -21,6 +21,7 @@ from awaken.contracts.errors import (
     ThreadBusy,
     UnknownRun,
 )
+from awaken.contracts.events import LoggedEvent, ends_run
 from awaken.contracts.lifecycle import Cancelled, Failed, RunStatus, Termination, TicketStatus
 from awaken.contracts.messages.message import Message
 from awaken.contracts.resolver_errors import AgentResolverFailed
@@ -34,6 +35,7 @@ from awaken.contracts.storage.dispatch import (
     RunDispatch,
 )
 from awaken.contracts.storage.mailbox import MailboxWatcher
+from awaken.contracts.storage.store import EventStore
 from awaken.contracts.suspension.tickets import DecisionReceipt, ToolCallResume
 from awaken.mailbox.cancels import CancelTarget
 from awaken.mailbox.mailbox import INTERRUPT, Mailbox
@@ -435,6 +437,20 @@ class RunControl:
         if dispatch is None:
             raise UnknownRun(run_id=run_id)
         return dispatch
+
+
+async def run_events(
+    store: EventStore, run: RunRecord, after: int, limit: int
+) -> tuple[LoggedEvent, ...]:
+    """Read a run's events after a position in the log; stops at the end of the run."""
+    found: list[LoggedEvent] = []
+    while len(found) < limit and (page := await store.list_events(run.thread_id, after=after)):
+        after = page[-1].seq
+        own = [it for it in page if it.run_id == run.run_id]
+        found += own
+        if own and ends_run(own[-1].event):
+            break
+    return tuple(found[:limit])
 
 
 def _record_before_start(dispatch: RunDispatch) -> RunRecord:

@@ -7,6 +7,7 @@ the run; events between two of them are streamed live, from this process or from
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import aclosing, contextmanager, suppress
+from typing import TYPE_CHECKING
 
 from awaken.contracts.errors import AwakenError, CursorInvalid, LeaseLost, UnknownRun, UnknownThread
 from awaken.contracts.events import (
@@ -16,22 +17,23 @@ from awaken.contracts.events import (
     LoggedEvent,
     RunFinish,
     StreamReset,
+    ends_run,
     ends_stream,
     unwrap_event,
 )
-from awaken.contracts.lifecycle import RunStatus, Suspended
-from awaken.contracts.runs.records import RunRecord
+from awaken.contracts.lifecycle import RunStatus
 from awaken.contracts.storage.bus import Bus, Signal, Unsubscribe
-from awaken.contracts.storage.store import EventStore
 from awaken.contracts.tenancy import remove_namespace
 from awaken.runtime.admission.handles import RunHandle
 from awaken.runtime.engine import RunEngine
 from awaken.runtime.journal.leases import RunHandedOver
-from awaken.runtime.journal.streams import EventReader, StreamItem
+from awaken.runtime.journal.streams import EventReader, OpenReaders, StreamItem
 
-from .control import RunControl
-from .live_runs import LiveRuns
+from .control import RunControl, run_events
 from .tenant_ids import hide_namespace
+
+if TYPE_CHECKING:
+    from .live_runs import LiveRun, RemoteThreads
 
 Batch = list[StreamItem]
 """Events that came together; an empty batch is a heartbeat."""
@@ -58,21 +60,19 @@ class StreamHub:
         control: RunControl,
         bus: Bus,
         poll_ms: int,
-        live: LiveRuns | None = None,
+        remote: "RemoteThreads | None" = None,
     ) -> None:
         self.engine = engine
-        self.live = live or LiveRuns(engine)
-        """The runs whose events can be read as they happen."""
+        self.remote = remote
+        """The runs that other processes show; None if none can be asked."""
         self.control = control
         self.poll_s = poll_ms / 1000
         self.is_closing = False
-        self.readers: set[EventReader] = set()
+        self.readers = OpenReaders(SILENCE_S / 2)
         self.on_close: list[Callable[[], None]] = []
         """Called when all streams must end."""
         self._bus = bus
         self._unsubscribe: Unsubscribe | None = None
-        self._pulse: asyncio.AbstractEventLoop | None = None
-        """The loop in which the timer for heartbeats runs, if it runs."""
 
     def open(self) -> None:
         """Allow streams, also after `close`."""
@@ -84,32 +84,9 @@ class StreamHub:
         for wakers in tuple(self.engine.active.watchers.values()):
             for wake in tuple(wakers):
                 wake()
-        for reader in tuple(self.readers):
-            reader.close()
+        self.readers.close()
         for stop in tuple(self.on_close):
             stop()
-
-    def add_reader(self, reader: EventReader) -> None:
-        """Keep a reader until it is discarded: it is nudged, and closed when the process stops."""
-        self.readers.add(reader)
-        loop = asyncio.get_running_loop()
-        if self._pulse is not loop:
-            self._pulse = loop
-            loop.call_later(SILENCE_S / 2, self._nudge_readers, loop)
-
-    def discard_reader(self, reader: EventReader) -> None:
-        """Forget a reader that is not read any further."""
-        self.readers.discard(reader)
-        reader.leave()
-
-    def _nudge_readers(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Wake the readers that had nothing to read for long: one timer serves all of them."""
-        if not self.readers or self._pulse is not loop:
-            self._pulse = None
-            return
-        for reader in self.readers:
-            reader.nudge()
-        loop.call_later(SILENCE_S / 2, self._nudge_readers, loop)
 
     def stream_started(self, handle: RunHandle, reader: EventReader) -> "EventStream":
         """Stream a run that was started with this reader, up to its end or suspension."""
@@ -175,12 +152,20 @@ class StreamHub:
         """Provide an event that is set whenever a thread may have changed; follow it live."""
         changed = asyncio.Event()
         stop = self.watch(thread_id, changed.set)
-        unfollow = self.live.follow(thread_id)
+        unfollow = None if self.remote is None else self.remote.follow(thread_id)
         try:
             yield changed
         finally:
-            unfollow()
             stop()
+            if unfollow is not None:
+                unfollow()
+
+    def find_live(self, thread_id: str) -> "LiveRun | None":
+        """Return a thread's run whose events can be read now: of this process, else of another."""
+        active = self.engine.active.of_thread(thread_id)
+        if active is not None:
+            return None if active.run is None else active
+        return None if self.remote is None else self.remote.find_run(thread_id)
 
     def _on_signal(self, signal: Signal) -> None:
         for wake in tuple(self.engine.active.watchers.get(signal.thread_id, ())):
@@ -261,7 +246,7 @@ class EventStream:
 
     async def _read_started(self, reader: EventReader) -> AsyncGenerator[Batch, None]:
         """Read a run that was started with this reader; follow it if it goes on elsewhere."""
-        self._hub.add_reader(reader)
+        self._hub.readers.add(reader)
         try:
             while not self.is_over:
                 batch = reader.take()
@@ -273,7 +258,7 @@ class EventStream:
                 yield self._note_batch(batch, reader)
                 del batch
         finally:
-            self._hub.discard_reader(reader)
+            self._hub.readers.discard(reader)
         if self.is_over:
             return
         self._leave_source()
@@ -339,7 +324,7 @@ class EventStream:
 
     async def _read_available(self) -> AsyncGenerator[Batch, None]:
         """Yield what is available: the live events of a run, else the log."""
-        run = self._hub.live.of_thread(self._thread_id)
+        run = self._hub.find_live(self._thread_id)
         if run is None or self._run_id not in (None, run.run_id):
             async for batch in self._read_log_and_end():
                 yield batch
@@ -357,7 +342,7 @@ class EventStream:
                 if self._cursor == until and not unfinished:
                     self.live = reader
                 yield batch
-            self._hub.add_reader(reader)
+            self._hub.readers.add(reader)
             if unfinished and not is_ahead:
                 yield self._note_batch([*unfinished], reader)
             held: Batch = []
@@ -379,7 +364,7 @@ class EventStream:
                 del later
         finally:
             self._leave_source()
-            self._hub.discard_reader(reader)
+            self._hub.readers.discard(reader)
         self._was_live = True
 
     def _leave_source(self) -> None:
@@ -400,7 +385,8 @@ class EventStream:
         """Yield what the log has, and end the stream if the run is at rest."""
         is_at_rest = await self._is_at_rest()
         async for batch in self._read_log(None):
-            self._hub.live.look_again(self._thread_id)
+            if self._hub.remote is not None:
+                self._hub.remote.look_again(self._thread_id)
             yield batch
         if (
             is_at_rest
@@ -422,7 +408,7 @@ class EventStream:
             self._cursor = known[-1].seq
             found: Batch = [it for it in known if self._run_id in (None, it.run_id)]
             for item in found:
-                if self._run_id is not None and _is_end(unwrap_event(item)):
+                if self._run_id is not None and ends_run(unwrap_event(item)):
                     self.is_over = True
             if found:
                 yield found
@@ -437,7 +423,7 @@ class EventStream:
                 self._is_provisional = False
                 event = item.event
                 if type(event) is RunFinish and self._run_id is not None and ends_stream(event):
-                    self.is_over = not self.is_open_ended or _is_end(event)
+                    self.is_over = not self.is_open_ended or ends_run(event)
             elif type(item) is ErrorEvent:
                 if item.code in _GOES_ON:
                     handed_over = True
@@ -498,26 +484,6 @@ class EventStream:
             async with asyncio.timeout(limit):
                 await changed.wait()
         return min(pause * 2, IDLE_POLL_S)
-
-
-async def run_events(
-    store: EventStore, run: RunRecord, after: int, limit: int
-) -> tuple[LoggedEvent, ...]:
-    """Read a run's events after a position in the log; stops at the end of the run."""
-    found: list[LoggedEvent] = []
-    while len(found) < limit and (page := await store.list_events(run.thread_id, after=after)):
-        after = page[-1].seq
-        own = [it for it in page if it.run_id == run.run_id]
-        found += own
-        if own and _is_end(own[-1].event):
-            break
-    return tuple(found[:limit])
-
-
-def _is_end(event: AgentEvent) -> bool:
-    """Whether a run has no more events after this one."""
-    is_suspended = isinstance(event, RunFinish) and isinstance(event.termination, Suspended)
-    return ends_stream(event) and not is_suspended
 
 
 def _check_cursor(cursor: int, latest: int) -> int:

@@ -50,14 +50,14 @@ class Want(IntEnum):
     SNAPSHOT = 2
 
 
-class Watch(msgspec.Struct, frozen=True, array_like=True, tag="w"):
+class WatchRequest(msgspec.Struct, frozen=True, array_like=True, tag="w"):
     """A reading node asks for the events of a thread's run, or for no more of them."""
 
     thread_id: str
     want: int
 
 
-class Frame(msgspec.Struct, frozen=True, array_like=True, tag="f"):
+class LiveFrame(msgspec.Struct, frozen=True, array_like=True, tag="f"):
     """Events of a run, in order; number 0 is a snapshot."""
 
     thread_id: str
@@ -90,7 +90,7 @@ class Gone(msgspec.Struct, frozen=True, array_like=True, tag="g"):
     thread_id: str
 
 
-Message = Watch | Frame | Gone
+Message = WatchRequest | LiveFrame | Gone
 
 
 class Packet(msgspec.Struct, frozen=True, array_like=True):
@@ -183,7 +183,10 @@ class RemoteSource:
     """
 
     def __init__(
-        self, thread_id: str, ask: Callable[[str, Watch], None], on_snapshot: Callable[[], None]
+        self,
+        thread_id: str,
+        ask: Callable[[str, WatchRequest], None],
+        on_snapshot: Callable[[], None],
     ) -> None:
         self.thread_id = thread_id
         self.run: RemoteRun | None = None
@@ -215,7 +218,7 @@ class RemoteSource:
     def leave(self) -> None:
         """Tell the source that nobody reads here any more."""
         for node in {self.asked, self._source} - {None}:
-            self._ask(str(node), Watch(self.thread_id, Want.NOTHING))
+            self._ask(str(node), WatchRequest(self.thread_id, Want.NOTHING))
         self.lose()
 
     def lose(self) -> None:
@@ -223,7 +226,7 @@ class RemoteSource:
         self.asked = self._source = None
         self._close_run()
 
-    def take_frame(self, sender: str, frame: Frame, now: int) -> None:
+    def take_frame(self, sender: str, frame: LiveFrame, now: int) -> None:
         """Take a snapshot, or the next frame of the source."""
         if frame.n == 0:
             self._take_snapshot(sender, frame, now)
@@ -275,9 +278,9 @@ class RemoteSource:
             self._ask_snapshot(now)
         elif now - self._renewed_at >= RENEW_MS:
             self._renewed_at = now
-            self._ask(self.asked, Watch(self.thread_id, Want.MORE))
+            self._ask(self.asked, WatchRequest(self.thread_id, Want.MORE))
 
-    def _take_snapshot(self, sender: str, frame: Frame, now: int) -> None:
+    def _take_snapshot(self, sender: str, frame: LiveFrame, now: int) -> None:
         is_old = sender == self._latest and frame.stream <= self._stream
         if sender != self.asked or frame.version < self._version or is_old:
             return
@@ -304,7 +307,7 @@ class RemoteSource:
     def _ask_snapshot(self, now: int) -> None:
         if self.asked is not None and now - self._asked_at >= ASK_MS:
             self._asked_at = self._renewed_at = now
-            self._ask(self.asked, Watch(self.thread_id, Want.SNAPSHOT))
+            self._ask(self.asked, WatchRequest(self.thread_id, Want.SNAPSHOT))
 
     def _close_run(self) -> None:
         run, self.run = self.run, None

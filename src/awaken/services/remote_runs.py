@@ -2,21 +2,21 @@
 
 import asyncio
 import logging
+import re
 from collections.abc import Callable
 from contextlib import suppress
 
 from awaken.contracts.clock import Clock
 from awaken.contracts.errors import StorageError
 from awaken.contracts.storage.bus import Bus, Signal, SignalKind, Unsubscribe
-from awaken.contracts.storage.mailbox import MailboxStore
-from awaken.mailbox.addresses import find_address
+from awaken.contracts.storage.store import ThreadStore
 from awaken.runtime.engine import RunEngine
 
 from .live_frames import (
-    Frame,
     Gone,
+    LiveFrame,
     RemoteSource,
-    Watch,
+    WatchRequest,
     decode_packet,
     encode_message,
     encode_packet,
@@ -29,8 +29,11 @@ logger = logging.getLogger(__name__)
 TICK_S = 0.25
 FIND_MS, FIND_MAX_MS = 250, 16_000
 """The pauses between two looks for the process that executes a thread's run."""
+FINDS = 8
+"""How many threads are looked for at once."""
 FIND_S = 5.0
 """How long one look may take."""
+_ADDRESS = re.compile(r":([0-9a-f]{12})(?:@|$)")
 
 
 class FollowedThread:
@@ -46,7 +49,7 @@ class FollowedThread:
         self.find_ms = FIND_MS
 
 
-class LiveFrames:
+class FrameExchange:
     """The live events between this node and the others: sends them, and reads them.
 
     Everything here may fail or be late without harm: streams read the log then.
@@ -56,7 +59,7 @@ class LiveFrames:
         self,
         engine: RunEngine,
         bus: Bus,
-        store: MailboxStore,
+        store: ThreadStore,
         clock: Clock,
         address: str,
         frame_ms: int,
@@ -138,14 +141,14 @@ class LiveFrames:
         sender, messages = decode_packet(payload)
         now = self._clock.monotonic_ms()
         for message in messages:
-            if isinstance(message, Watch):
+            if isinstance(message, WatchRequest):
                 self.watched.take_watch(sender, message)
                 continue
             followed = self._threads.get(message.thread_id)
             if followed is None:
-                if isinstance(message, Frame):
-                    # Its `Watch` was lost with which this node left.
-                    self._ask(sender, Watch(message.thread_id, 0))
+                if isinstance(message, LiveFrame):
+                    # Its request was lost with which this node left.
+                    self._ask(sender, WatchRequest(message.thread_id, 0))
             elif isinstance(message, Gone):
                 followed.source.take_gone(sender)
                 self._note_loss(followed, now)
@@ -187,7 +190,7 @@ class LiveFrames:
         followed.source.watch(signal.node, self._clock.monotonic_ms())
         self._send_asked()
 
-    def _ask(self, node: str, watch: Watch) -> None:
+    def _ask(self, node: str, watch: WatchRequest) -> None:
         self._outgoing.setdefault(node, []).append(encode_message(watch))
 
     def _send_asked(self) -> None:
@@ -200,13 +203,15 @@ class LiveFrames:
         try:
             while self._threads:
                 now = self._clock.monotonic_ms()
-                for thread_id, followed in tuple(self._threads.items()):
+                for followed in tuple(self._threads.values()):
                     if followed.source.asked is not None:
                         followed.source.tick(now)
                         self._note_loss(followed, now)
-                    elif followed.find_at <= now and self._threads.get(thread_id) is followed:
-                        await self._find(thread_id, followed)
+                due = [it for it in self._threads.items() if self._is_due(it[1], now)]
+                await asyncio.gather(*(self._find(*it) for it in due[:FINDS]))
                 self._send_asked()
+                if len(due) > FINDS:
+                    continue
                 self._changed.clear()
                 with suppress(TimeoutError):
                     async with asyncio.timeout(TICK_S):
@@ -214,6 +219,9 @@ class LiveFrames:
         finally:
             if self._task is asyncio.current_task():
                 self._task = None
+
+    def _is_due(self, followed: FollowedThread, now: int) -> bool:
+        return followed.source.asked is None and followed.find_at <= now
 
     def _note_loss(self, followed: FollowedThread, now: int) -> None:
         if followed.source.asked is None:
@@ -236,6 +244,12 @@ class LiveFrames:
         is_here = node == self._address or self._engine.active.of_thread(thread_id) is not None
         if node is not None and not is_here and self._threads.get(thread_id) is followed:
             followed.source.watch(node, now)
+
+
+def find_address(worker_id: str) -> str | None:
+    """Find the address of a node in the name that its claims have; None in another name."""
+    found = _ADDRESS.search(worker_id)
+    return None if found is None else found[1]
 
 
 def _do_nothing() -> None:

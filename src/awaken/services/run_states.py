@@ -13,7 +13,7 @@ from awaken.contracts.state.keys import StoredValue, list_living_keys
 from awaken.contracts.storage.state_history import FoldedState, MissingHistory
 from awaken.contracts.storage.store import Store
 
-from .event_streams import run_events
+from .control import run_events
 from .step_requests import EVENTS_MAX, HIDDEN
 from .view import TenantView
 

@@ -16,7 +16,7 @@ from awaken.runtime.inference.rebuild import RebuiltStep, digest_of, rebuild_req
 from awaken.runtime.resolution.resolver import ResolvedAgent
 from awaken.runtime.resolution.snapshots import RegistrySnapshot
 
-from .event_streams import run_events
+from .control import run_events
 from .view import TenantView
 
 HIDDEN = "[hidden]"

@@ -31,11 +31,11 @@ from awaken.runtime.resolution.resolver import ResolvedAgent
 from awaken.runtime.resolution.snapshots import RegistrySnapshot
 
 from .busy_threads import BUSY, BusyThreads
-from .control import RunControl
+from .control import RunControl, run_events
 from .decisions import Find, resolve_decisions
 from .demo_data import DemoData
 from .edited_calls import check_edits
-from .event_streams import EventStream, StreamHub, run_events
+from .event_streams import EventStream, StreamHub
 from .outputs import AgentOutputs
 from .remembered_answers import RememberedAnswers
 from .request_limits import check_request

@@ -1,14 +1,24 @@
 """Sends the live events of this process' runs to the nodes that ask for them."""
 
 import asyncio
+from contextlib import suppress
 
 from awaken.contracts.clock import Clock
 from awaken.contracts.storage.bus import PACKET_MAX, Bus
+from awaken.contracts.storage.store import Commit
 from awaken.runtime.engine import RunEngine
 from awaken.runtime.journal.streams import EventReader, ReaderDropped, StreamItem
 from awaken.runtime.run import Run
 
-from .live_frames import Frame, Gone, Want, Watch, encode_items, encode_message, encode_packet
+from .live_frames import (
+    Gone,
+    LiveFrame,
+    Want,
+    WatchRequest,
+    encode_items,
+    encode_message,
+    encode_packet,
+)
 
 INTEREST_MS = 15_000
 """A node that has not asked for so long does not read any more."""
@@ -16,6 +26,7 @@ PULSE_MS = 1_000
 """A watched run that is silent sends an empty frame so often."""
 WATCHED_MAX = 2_000
 """How many threads of one node others may watch; of more they read the log."""
+SLOT_S = 0.002
 SLOWER = (1.0, 2.5, 6.25)
 """By how much frames come later when a node's buffer is full."""
 
@@ -46,8 +57,8 @@ class WatchedRun:
 class WatchedRuns:
     """The runs of this process that other nodes read.
 
-    Nothing is sent, and no run pays anything, while no node asks. Every `frame_ms` all events for
-    one node go into one packet.
+    Nothing is sent, and no run pays anything, while no node asks. Every `frame_ms`, and after each
+    commit, all events for one node go into one packet.
     """
 
     def __init__(
@@ -62,6 +73,8 @@ class WatchedRuns:
         self._outgoing: dict[str, list[bytes]] = {}
         self._streams = 0
         self._pressure = 0
+        self._commits = engine.services.watchers.commits
+        self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self.dropped = 0
         """How many packets a full buffer refused; their readers ask for a snapshot."""
@@ -71,7 +84,7 @@ class WatchedRuns:
         """How many threads are watched."""
         return len(self._runs)
 
-    def take_watch(self, node: str, asked: Watch) -> None:
+    def take_watch(self, node: str, asked: WatchRequest) -> None:
         """Note what a node wants of a thread; the answer goes with the next packet."""
         thread_id, now = asked.thread_id, self._clock.monotonic_ms()
         if asked.want == Want.NOTHING:
@@ -108,6 +121,8 @@ class WatchedRuns:
             self._end_watched(thread_id, watched)
             watched = None
         if watched is None and len(self._runs) < WATCHED_MAX:
+            if not self._runs:
+                self._commits.append(self._on_commit)
             watched = self._runs[thread_id] = WatchedRun(run, now)
         return watched
 
@@ -119,19 +134,20 @@ class WatchedRuns:
         run = watched.run
         self._streams += 1
         watched.watchers[node] = Watcher(self._streams, now + INTEREST_MS)
-        frame = Frame(
+        frame = LiveFrame(
             thread_id=run.identity.thread_id,
             run_id=run.identity.run_id,
             version=run.journal.version,
             stream=self._streams,
             n=0,
-            seq=run.event_seq,
+            seq=run.journal.event_seq,
             items=encode_items(run.list_unfinished_events()),
         )
         self._put(node, encode_message(frame))
 
     def _put(self, node: str, message: bytes) -> None:
         self._outgoing.setdefault(node, []).append(message)
+        self._wake.set()
         if self._task is None:
             self._task = asyncio.create_task(self._send(), name="live frames")
 
@@ -140,7 +156,12 @@ class WatchedRuns:
         try:
             while self._runs or self._outgoing:
                 self.flush()
-                await asyncio.sleep(self._frame_s * SLOWER[self._pressure])
+                self._wake.clear()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(self._frame_s * SLOWER[self._pressure]):
+                        await self._wake.wait()
+                        # What is asked or committed at the same time shares a packet.
+                        await asyncio.sleep(SLOT_S)
         finally:
             if self._task is asyncio.current_task():
                 self._task = None
@@ -186,7 +207,7 @@ class WatchedRuns:
         raw, run = encode_items(items), watched.run
         for node, watcher in watched.watchers.items():
             watcher.n += 1
-            frame = Frame(
+            frame = LiveFrame(
                 thread_id=run.identity.thread_id,
                 run_id=run.identity.run_id,
                 version=run.journal.version,
@@ -214,6 +235,13 @@ class WatchedRuns:
         watched = self._runs.pop(thread_id, None)
         if watched is not None:
             watched.reader.leave()
+            if not self._runs:
+                self._commits.remove(self._on_commit)
+
+    def _on_commit(self, commit: Commit) -> None:
+        """Send soon: the events of the commit are shown before the task wakes up."""
+        if commit.thread_id in self._runs:
+            self._wake.set()
 
 
 def _split(messages: list[bytes]) -> list[list[bytes]]:

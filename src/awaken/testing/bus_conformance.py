@@ -16,7 +16,7 @@ PATIENCE_S = 30
 """Only reached when a bus fails."""
 
 
-class Heard:
+class SignalLog:
     """Keeps what one process hears."""
 
     def __init__(self, bus: Bus) -> None:
@@ -53,7 +53,7 @@ def _queued(thread_id: str) -> Signal:
 async def a_signal_reaches_every_process(open_bus: OpenBus) -> None:
     """Also the one that told it, once each."""
     here, there = await open_bus(), await open_bus()
-    ears = [Heard(here), Heard(there)]
+    ears = [SignalLog(here), SignalLog(there)]
     await say_until(lambda: here.tell(_queued("t")), lambda: all(it.signals for it in ears))
     assert ears[1].signals[0] == _queued("t")
 
@@ -61,7 +61,7 @@ async def a_signal_reaches_every_process(open_bus: OpenBus) -> None:
 async def a_changed_thread_is_heard_where_it_is_followed(open_bus: OpenBus) -> None:
     """And no other thread."""
     here, there = await open_bus(), await open_bus()
-    ear = Heard(there)
+    ear = SignalLog(there)
     there.follow("t")
     await say_until(lambda: here.tell(_changed("t")), lambda: _changed("t") in ear.signals)
     for number in range(100):
@@ -73,7 +73,7 @@ async def a_changed_thread_is_heard_where_it_is_followed(open_bus: OpenBus) -> N
 async def who_follows_all_threads_hears_each(open_bus: OpenBus) -> None:
     """Until it stops."""
     here, there = await open_bus(), await open_bus()
-    ear = Heard(there)
+    ear = SignalLog(there)
     stop = there.follow(None)
     for number in range(100):
         name = f"t-{number}"
@@ -85,7 +85,7 @@ async def who_follows_all_threads_hears_each(open_bus: OpenBus) -> None:
 async def follows_are_counted(open_bus: OpenBus) -> None:
     """A thread is heard until the last of them stops; stopping twice is stopping once."""
     here, there = await open_bus(), await open_bus()
-    ear = Heard(there)
+    ear = SignalLog(there)
     first, second = there.follow("t"), there.follow("t")
     await say_until(lambda: here.tell(_changed("t")), lambda: "t" in ear.threads)
     first()
@@ -96,7 +96,7 @@ async def follows_are_counted(open_bus: OpenBus) -> None:
     await _expect_silence(here, ear, "t")
 
 
-async def _expect_silence(here: Bus, ear: Heard, thread_id: str) -> None:
+async def _expect_silence(here: Bus, ear: SignalLog, thread_id: str) -> None:
     """What was followed may be heard for a moment, and then no more."""
     async with asyncio.timeout(PATIENCE_S):
         while True:
@@ -110,7 +110,7 @@ async def _expect_silence(here: Bus, ear: Heard, thread_id: str) -> None:
 async def an_addressed_signal_reaches_its_node_only(open_bus: OpenBus) -> None:
     """A node that does not exist hears nothing, and nobody else does."""
     here, there = await open_bus(), await open_bus()
-    ear = Heard(there)
+    ear = SignalLog(there)
     there.receive("node1", lambda _: None)
     control = Signal(kind=SignalKind.CONTROL, thread_id="mine")
     await say_until(lambda: here.tell(control, "node1"), lambda: control in ear.signals)
@@ -165,7 +165,7 @@ async def a_callback_that_fails_harms_nobody(open_bus: OpenBus) -> None:
     there.subscribe(fail)
     there.receive("node1", fail)
     there.receive("node1", taken.append)
-    ear = Heard(there)
+    ear = SignalLog(there)
     await say_until(lambda: here.tell(_queued("t")), lambda: "t" in ear.threads)
     await say_until(lambda: here.send("node1", b"p"), lambda: bool(taken))
 
@@ -173,7 +173,7 @@ async def a_callback_that_fails_harms_nobody(open_bus: OpenBus) -> None:
 async def who_stopped_hears_nothing(open_bus: OpenBus) -> None:
     """Stopping twice is stopping once."""
     here, there = await open_bus(), await open_bus()
-    gone, ear = Heard(there), Heard(there)
+    gone, ear = SignalLog(there), SignalLog(there)
     taken: list[bytes] = []
     stop = there.receive("node1", taken.append)
     for leave in (gone.stop, gone.stop, stop, stop):
@@ -187,7 +187,7 @@ async def who_stopped_hears_nothing(open_bus: OpenBus) -> None:
 async def a_closed_bus_drops_everything_and_raises_nothing(open_bus: OpenBus) -> None:
     """And works again when it is opened."""
     here, there = await open_bus(), await open_bus()
-    ear = Heard(there)
+    ear = SignalLog(there)
     await here.close()
     await here.close()
     assert not here.is_up

@@ -35,15 +35,14 @@ from awaken.services.live_frames import (
     ASLEEP_MS,
     RENEW_MS,
     SILENCE_MS,
-    Frame,
     Gone,
+    LiveFrame,
     RemoteRun,
     RemoteSource,
     Want,
-    Watch,
+    WatchRequest,
     encode_items,
 )
-from awaken.services.live_runs import LiveRuns
 
 THREAD, RUN = "t", "r"
 NODES = ("a", "b", "c")
@@ -95,7 +94,7 @@ class Executor:
             self._send(self.n, 0, self.pending)
         self.pending = []
 
-    def take(self, watch: Watch) -> None:
+    def take(self, watch: WatchRequest) -> None:
         """Answer a reader."""
         if watch.want == Want.NOTHING:
             self.is_watched = False
@@ -106,7 +105,7 @@ class Executor:
             self._send(0, self.seq, live_frames.join_deltas(self.unfinished))
 
     def _send(self, n: int, seq: int, items: Any) -> None:
-        frame = Frame(THREAD, RUN, self.version, self.stream, n, seq, encode_items(items))
+        frame = LiveFrame(THREAD, RUN, self.version, self.stream, n, seq, encode_items(items))
         self.world.net.append((self.node, frame))
 
 
@@ -119,8 +118,8 @@ class World:
         """The text of each step, by the place of its last event."""
         self.version = 1
         self.pieces = self.now = 0
-        self.net: list[tuple[str, Frame | Gone]] = []
-        self.asked: list[tuple[str, Watch]] = []
+        self.net: list[tuple[str, LiveFrame | Gone]] = []
+        self.asked: list[tuple[str, WatchRequest]] = []
         self.is_over = False
         self.executors: list[Executor] = []
         self.take_over()
@@ -133,7 +132,7 @@ class World:
         )
         control: Any = SimpleNamespace(find_resting_run=self.find_resting_run, record=self.record)
         bus: Any = SimpleNamespace(follow=lambda _: lambda: None, subscribe=lambda _: lambda: None)
-        self.hub = StreamHub(engine, control, bus, 250, LiveRuns(engine, self))
+        self.hub = StreamHub(engine, control, bus, 250, self)
 
     @property
     def holder(self) -> Executor:
@@ -191,7 +190,7 @@ class World:
         if self.net:
             place %= len(self.net)
             sender, message = self.net[place] if keep else self.net.pop(place)
-            if isinstance(message, Frame):
+            if isinstance(message, LiveFrame):
                 self.source.take_frame(sender, message, self.now)
             else:
                 self.source.take_gone(sender)
@@ -268,7 +267,7 @@ OPS: dict[str, Callable[[World, int], object]] = {
     "lose": lambda world, it: world.net and world.net.pop(it % len(world.net)),
     "answer": lambda world, _: world.answer(),
     "ask again": lambda world, _: world.asked.append(
-        (world.source.asked or world.holder.node, Watch(THREAD, Want.SNAPSHOT))
+        (world.source.asked or world.holder.node, WatchRequest(THREAD, Want.SNAPSHOT))
     ),
     "newest first": lambda world, _: world.deliver(-1),
     "lose question": lambda world, _: world.asked.clear(),
@@ -362,7 +361,7 @@ def _forget_the_debt(patch: pytest.MonkeyPatch) -> None:
 def _ignore_versions(patch: pytest.MonkeyPatch) -> None:
     take = RemoteSource._take_snapshot
 
-    def mutant(self: Any, sender: str, frame: Frame, now: int) -> None:
+    def mutant(self: Any, sender: str, frame: LiveFrame, now: int) -> None:
         self._version = 0
         take(self, sender, frame, now)
 
@@ -372,7 +371,7 @@ def _ignore_versions(patch: pytest.MonkeyPatch) -> None:
 def _trust_everybody(patch: pytest.MonkeyPatch) -> None:
     take = RemoteSource.take_frame
 
-    def mutant(self: Any, sender: str, frame: Frame, now: int) -> None:
+    def mutant(self: Any, sender: str, frame: LiveFrame, now: int) -> None:
         take(self, self._source or sender, frame, now)
 
     patch.setattr(RemoteSource, "take_frame", mutant)
@@ -381,7 +380,7 @@ def _trust_everybody(patch: pytest.MonkeyPatch) -> None:
 def _ignore_numbers(patch: pytest.MonkeyPatch) -> None:
     take = RemoteSource.take_frame
 
-    def mutant(self: Any, sender: str, frame: Frame, now: int) -> None:
+    def mutant(self: Any, sender: str, frame: LiveFrame, now: int) -> None:
         self._n = frame.n - 1
         take(self, sender, frame, now)
 
@@ -391,7 +390,7 @@ def _ignore_numbers(patch: pytest.MonkeyPatch) -> None:
 def _mix_snapshots(patch: pytest.MonkeyPatch) -> None:
     take = RemoteSource.take_frame
 
-    def mutant(self: Any, sender: str, frame: Frame, now: int) -> None:
+    def mutant(self: Any, sender: str, frame: LiveFrame, now: int) -> None:
         stream = frame.stream if frame.n == 0 else self._stream
         take(self, sender, msgspec.structs.replace(frame, stream=stream), now)
 

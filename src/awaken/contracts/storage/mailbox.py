@@ -198,10 +198,6 @@ class MailboxStore(Protocol):
         """Return queued `steer` and `resume` input that an executing run may read, in order."""
         ...
 
-    async def find_claim_holder(self, thread_id: str) -> str | None:
-        """Return the worker that holds the claim on a thread, or None."""
-        ...
-
     async def count_queued(self) -> int:
         """The number of queued dispatches in all threads."""
         ...

@@ -57,8 +57,7 @@ class ToolRecord(Record, frozen=True, kw_only=True):
     place: int = 0  # Where it comes among all that a workflow's run has recorded.
 
 
-NO_PAUSE_MAX = 1 << 53
-"""No limit on pauses, in milliseconds."""
+NO_PAUSE_MAX = 1 << 53  # No limit on pauses, in milliseconds.
 
 
 class OutboxEntry(Record, frozen=True, kw_only=True):
@@ -71,8 +70,7 @@ class OutboxEntry(Record, frozen=True, kw_only=True):
     due_at: int = 0
     """The earliest next attempt, by the store's clock; for a dead entry, when it was given up."""
     error: str | None = None  # Of the latest attempt.
-    is_dead: bool = False
-    """Whether it was given up; it is kept until it is retried or purged."""
+    is_dead: bool = False  # It was given up, and is kept until it is retried or purged.
 
 
 class StreamCheckpoint(Record, frozen=True, kw_only=True):
@@ -237,6 +235,10 @@ class ThreadStore(Protocol):
         """Return a thread, or None."""
         ...
 
+    async def find_claim_holder(self, thread_id: str) -> str | None:
+        """Return the worker that has claimed a thread, or None."""
+        ...
+
     async def save_thread(self, thread: Thread) -> Thread:
         """Create a thread, or change its lineage and metadata; pointers and version stay.
 
@@ -249,9 +251,7 @@ class ThreadStore(Protocol):
     async def delete_thread(
         self, thread_id: str, strategy: DeleteStrategy = DeleteStrategy.DETACH
     ) -> None:
-        """Delete a thread and all its records, except what its commits have to send to others.
-
-        Commands in its outbox that were not given up are still sent.
+        """Delete a thread and its records; commands in its outbox are still sent.
 
         Raises:
             RecordNotFound: There is no such thread.

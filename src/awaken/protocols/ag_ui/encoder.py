@@ -265,7 +265,7 @@ class AgUiEncoder:
 
     def _on_stream_reset(self, event: events.StreamReset) -> None:
         self._close_all()
-        self._custom("stream_reset", {"reason": event.reason})
+        self._custom("stream_reset", {"reason": event.reason, "scope": event.scope})
 
     def _on_inference_complete(self, event: events.InferenceComplete) -> None:
         used = {} if event.usage is None else {event.model: event.usage}

@@ -6,10 +6,12 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from awaken.contracts.errors import AmbiguousId, ThreadBusy
+from awaken.contracts.events import AgentEvent
 from awaken.contracts.identity import RunIdentity
 from awaken.contracts.runs.records import RunResult
 from awaken.contracts.tracing import CURRENT_RUN
 from awaken.runtime.journal.leases import Lease
+from awaken.runtime.journal.streams import EventFeed
 from awaken.runtime.primitives.signals import Latch, LoopTurns
 from awaken.runtime.run import Run
 
@@ -39,6 +41,23 @@ class ActiveRun(msgspec.Struct, kw_only=True, eq=False):
     def run_id(self) -> str:
         """The run's id, or an empty string while the run is being admitted."""
         return self.run.identity.run_id if self.run is not None else ""
+
+    @property
+    def feed(self) -> EventFeed:
+        """The events of the admitted run from now on."""
+        assert self.run is not None
+        return self.run.feed
+
+    @property
+    def event_seq(self) -> int:
+        """The place in the log up to which the events of the admitted run are durable."""
+        assert self.run is not None
+        return self.run.journal.event_seq
+
+    def list_unfinished_events(self) -> list[AgentEvent]:
+        """Return what readers have seen since the last commit of the admitted run."""
+        assert self.run is not None
+        return self.run.list_unfinished_events()
 
     @property
     def is_left(self) -> bool:

@@ -259,6 +259,48 @@ class EventFeed(msgspec.Struct, eq=False):
             reader.close()
 
 
+class OpenReaders:
+    """Readers that are nudged from time to time, and closed together when the process stops."""
+
+    __slots__ = ("_loop", "_nudge_s", "_readers")
+
+    def __init__(self, nudge_s: float) -> None:
+        self._readers: set[EventReader] = set()
+        self._nudge_s = nudge_s
+        self._loop: asyncio.AbstractEventLoop | None = None
+        """The loop in which the timer runs, if it runs."""
+
+    def __len__(self) -> int:
+        return len(self._readers)
+
+    def add(self, reader: EventReader) -> None:
+        """Keep a reader until it is discarded."""
+        self._readers.add(reader)
+        loop = asyncio.get_running_loop()
+        if self._loop is not loop:
+            self._loop = loop
+            loop.call_later(self._nudge_s, self._nudge, loop)
+
+    def discard(self, reader: EventReader) -> None:
+        """Forget a reader that is not read any further."""
+        self._readers.discard(reader)
+        reader.leave()
+
+    def close(self) -> None:
+        """End all of them."""
+        for reader in tuple(self._readers):
+            reader.close()
+
+    def _nudge(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Wake the readers that had nothing to read for long: one timer serves all of them."""
+        if not self._readers or self._loop is not loop:
+            self._loop = None
+            return
+        for reader in self._readers:
+            reader.nudge()
+        loop.call_later(self._nudge_s, self._nudge, loop)
+
+
 def block_events(content: tuple[ContentBlock, ...]) -> list[AgentEvent]:
     """Return a turn's content as one delta per block."""
     events: list[AgentEvent] = []

@@ -191,11 +191,6 @@ class MemoryMailbox:
         thread = self._tables.threads.get(thread_id)
         return () if thread is None else self._queues.list_inputs(thread)
 
-    async def find_claim_holder(self, thread_id: str) -> str | None:
-        """Return the worker that holds the claim on a thread, or None."""
-        thread = self._tables.threads.get(thread_id)
-        return None if thread is None or thread.claim is None else thread.claim.worker_id
-
     async def count_queued(self) -> int:
         """Count the queued dispatches of all threads."""
         return self._tables.queued_count

@@ -420,6 +420,11 @@ class MemoryStore(
         thread = self._tables.threads.get(thread_id)
         return None if thread is None else thread.view()
 
+    async def find_claim_holder(self, thread_id: str) -> str | None:
+        """Return the worker that has claimed a thread, or None."""
+        thread = self._tables.threads.get(thread_id)
+        return None if thread is None or thread.claim is None else thread.claim.worker_id
+
     async def save_thread(self, thread: Thread) -> Thread:
         """Create a thread, or change its lineage and metadata; pointers and version stay."""
         return save_thread(self._tables, thread)

@@ -152,15 +152,6 @@ class SqlMailbox:
         """Return queued input that an executing run may take in, in order."""
         return await self._database.read(partial(queues.list_inputs, thread_id=thread_id))
 
-    async def find_claim_holder(self, thread_id: str) -> str | None:
-        """Return the worker that holds the claim on a thread, or None."""
-
-        async def work(session: SqlSession) -> str | None:
-            row = await session.one("find_claim_holder", thread_id)
-            return None if row is None else str(row[0])
-
-        return await self._database.read(work)
-
     async def count_queued(self) -> int:
         """Count the queued dispatches of all threads."""
 

@@ -185,6 +185,15 @@ class SqlStore(SqlMailbox, SqlOutbox, SqlProfiles, SqlTickets, SqlUsage, SqlConf
 
         return await self._database.read(work)
 
+    async def find_claim_holder(self, thread_id: str) -> str | None:
+        """Return the worker that has claimed a thread, or None."""
+
+        async def work(session: SqlSession) -> str | None:
+            row = await session.one("find_claim_holder", thread_id)
+            return None if row is None else str(row[0])
+
+        return await self._database.read(work)
+
     async def save_thread(self, thread: Thread) -> Thread:
         """Create a thread, or change its lineage and metadata; pointers and version stay."""
         return await self._database.write(partial(_save_thread, thread=thread))
