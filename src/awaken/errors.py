@@ -532,8 +532,8 @@ _NAMES_OF = {
     "awaken.services.repins": "RepinRefused",
     "awaken.contracts.workflows.errors": """
         EventIdReused EventInvalid EventRefused ForeignTask InvalidWorkflowInput NotAWorkflow
-        OutcomeUnknown ResetRefused ResultTooLarge RunHasEnded StepBlocked StepDeclined StepFailed StepTimedOut
-        TooManyEvents TooManySteps ValueTooLarge WorkflowError WorkflowMisuse
+        OutcomeUnknown ResetRefused ResultTooLarge RunHasEnded StepBlocked StepDeclined StepFailed
+        StepTimedOut TooManyEvents TooManySteps ValueTooLarge WorkflowError WorkflowMisuse
         WorkflowResultInvalid
     """,
 }

@@ -282,6 +282,10 @@ def test_a_webhook_body_is_bounded_and_must_be_json(monkeypatch: pytest.MonkeyPa
         assert deep.status == 400
         text = await world.deliver("hello")
         assert (text.status, text.json["code"]) == (400, "invalid_event")
+        # It was verified: the owner of the trigger sees that it came, and why nothing began.
+        (noted,) = (await world.ask("GET /v1/triggers/orders/deliveries")).json["items"]
+        assert (noted["outcome"], noted["reason"]) == ("refused", "unreadable")
+        assert "application/json" in noted["detail"]
 
     served(test)
 

@@ -117,6 +117,35 @@ def test_mcp_says_what_a_workflow_waits_for(era: str) -> None:
     asyncio.run(story())
 
 
+@both_eras
+def test_a_workflow_is_a_tool_with_its_own_parameters(era: str) -> None:
+    @workflow
+    async def add(ctx: WorkflowContext, n: int, by: int = 1) -> int:
+        """Add."""
+        return n + by
+
+    async def story() -> None:
+        runtime = AgentRuntime([add])
+        async with serving(runtime) as url, connected(url, era) as client:
+            (shown,) = (await client.list_tools()).tools
+            assert shown.input_schema["required"] == ["n"]
+            assert shown.input_schema["properties"]["n"]["type"] == "integer"
+            async with aiohttp.ClientSession(url) as session:
+                agent = await (await session.get("/v1/agents/add")).json()
+            assert agent["input_schema"]["required"] == ["n"]
+            for given in ({"n": 4}, {"n": 4, "by": 1}, {"message": '{"n": 4}'}):
+                answer = await client.call_tool("add", given)
+                assert (answer.is_error, answer.content[0].text) == (False, "5")
+            before = len(await runtime.list_runs())
+            for wrong in ({"message": "hello"}, {"n": "four"}, {}, {"n": 4, "other": 1}):
+                answer = await client.call_tool("add", wrong)
+                assert answer.is_error, wrong
+            # Refused before a run began.
+            assert len(await runtime.list_runs()) == before
+
+    asyncio.run(story())
+
+
 def test_lists_of_tickets_have_only_what_people_decide() -> None:
     async def story() -> None:
         async with AgentRuntime([asks, sleeps]) as runtime:

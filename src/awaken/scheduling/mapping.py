@@ -23,6 +23,7 @@ BODY_BYTES_MAX = 120_000
 """The same for the whole body, if there is no input. As JSON it is at most twice as long, which an
 input may be."""
 _PLACEHOLDER = re.compile(r"\{(/[^{}]{0,255}|)\}")
+_LONE_TILDE = re.compile(r"~(?![01])")
 _MISSING: Any = object()
 _PLAIN = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
@@ -40,10 +41,19 @@ def check_mapping(spec: TriggerSpec) -> None:
     text = msgspec.json.encode([spec.target.input, spec.target.context, spec.thread]).decode()
     if len(_PLACEHOLDER.findall(text)) > PLACEHOLDERS_MAX:
         raise InvalidInput(what="target", problem=f"it has more than {PLACEHOLDERS_MAX} pointers")
+    for pointer in _PLACEHOLDER.findall(text):
+        _check_pointer("target", pointer)
     for pointer in spec.filter.where:
         if pointer and not pointer.startswith("/"):
             problem = "a JSON pointer begins with '/', such as /action"
             raise InvalidInput(what=f"where {pointer!r:.80}", problem=problem)
+        _check_pointer("where", pointer)
+
+
+def _check_pointer(what: str, pointer: str) -> None:
+    if _LONE_TILDE.search(pointer):
+        problem = "in a JSON pointer ~0 stands for ~, and ~1 for /"
+        raise InvalidInput(what=f"{what} {pointer!r:.80}", problem=problem)
 
 
 def check_event_target(event: str | None, thread: str | None, field: str) -> None:
@@ -75,7 +85,8 @@ def map_target(spec: TriggerSpec, trigger_id: str, body: Any) -> RunTarget:
     else:
         given = fill_placeholders(target.input, body)
     thread_id = None
-    if spec.thread is not None:
+    # Events that do not say where they belong do not belong together.
+    if spec.thread is not None and not list_missing(spec.thread, body):
         value = str(fill_placeholders(spec.thread, body))
         # A value that could not be an id, or could mean another one, is hashed.
         is_plain = _PLAIN.fullmatch(value) is not None
@@ -83,6 +94,20 @@ def map_target(spec: TriggerSpec, trigger_id: str, body: Any) -> RunTarget:
         thread_id = f"{trigger_id}.{place}"
     context = None if target.context is None else fill_placeholders(target.context, body)
     return msgspec.structs.replace(target, input=given, context=context, thread_id=thread_id)
+
+
+def list_missing(template: Any, body: Any) -> list[str]:
+    """List the places of a template at which a body has nothing, or null."""
+    text = msgspec.json.encode(template).decode()
+    named = dict.fromkeys(_PLACEHOLDER.findall(text))
+    return [it for it in named if find_value(body, it) is None]
+
+
+def describe_missing(spec: TriggerSpec, body: Any) -> str | None:
+    """Say which places of a trigger's target a body does not have; None if it has them all."""
+    target = spec.target
+    missing = list_missing([target.input, target.context, spec.thread], body)
+    return f"the event has nothing at {', '.join(missing)}"[:500] if missing else None
 
 
 def fill_placeholders(template: Any, body: Any) -> Any:
@@ -123,7 +148,17 @@ def is_wanted(wanted: EventFilter, event: str | None, body: Any) -> bool:
         names = {event, f"{event}.{action}" if isinstance(action, str) else event}
         if names.isdisjoint(wanted.events):
             return False
-    return all(find_value(body, at) == value for at, value in wanted.where.items())
+    return all(_is_same(find_value(body, at), value) for at, value in wanted.where.items())
+
+
+def _is_same(one: Any, two: Any) -> bool:
+    """Whether two JSON values are the same; in Python `True == 1`, in JSON it is not."""
+    match one, two:
+        case (dict(), dict()):
+            return one.keys() == two.keys() and all(_is_same(one[key], two[key]) for key in one)
+        case (list(), list()):
+            return len(one) == len(two) and all(map(_is_same, one, two))
+    return isinstance(one, bool) is isinstance(two, bool) and bool(one == two)
 
 
 def find_value(body: Any, pointer: str) -> Any:

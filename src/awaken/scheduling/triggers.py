@@ -35,7 +35,7 @@ from .callers import (
     retry_change,
 )
 from .due_times import check_description
-from .mapping import check_mapping, is_wanted, map_target
+from .mapping import check_mapping, describe_missing, is_wanted, map_target
 from .rights import RunRefusal, RunStarter
 from .run_requests import StartedBy
 from .signatures import SignedDelivery, verify
@@ -235,7 +235,11 @@ class Triggers:
         signed = verify(scheme, secrets, headers, body, now)
         if trigger is None or signed is None:
             raise HookRefused
-        event, delivery = _read_event(trigger, signed, body)
+        try:
+            event, delivery = _read_event(trigger, signed, body)
+        except HookUnreadable as error:
+            await self._record(_note_unreadable(trigger, signed, body, str(error)))
+            raise
         known = await self._store.find_delivery(trigger_id, delivery.delivery_id)
         if known is not None and known.outcome is not DeliveryOutcome.REFUSED:
             return known
@@ -282,6 +286,7 @@ class Triggers:
             outcome=DeliveryOutcome.DELIVERED if start.is_delivered else DeliveryOutcome.FIRED,
             run_id=start.run_id,
             thread_id=start.dispatch.thread_id,
+            detail=describe_missing(spec, event),
         )
         recorded = await self._record(fired, start.dispatch)
         if recorded.run_id == start.run_id:
@@ -373,7 +378,8 @@ def _read_event(trigger: Trigger, signed: SignedDelivery, body: bytes) -> tuple[
     try:
         event = msgspec.json.decode(body)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-        raise HookUnreadable(problem="it is no JSON") from error
+        problem = "it is no JSON; let the sender deliver the content type application/json"
+        raise HookUnreadable(problem=problem) from error
     fields = event if isinstance(event, dict) else {}
     delivery_id = signed.delivery_id
     if delivery_id is None:
@@ -388,4 +394,21 @@ def _read_event(trigger: Trigger, signed: SignedDelivery, body: bytes) -> tuple[
         delivery_id=delivery_id,
         digest=hashlib.sha256(body).hexdigest() if is_unbound else "",
         event=name[:200] if isinstance(name, str) else None,
+    )
+
+
+def _note_unreadable(
+    trigger: Trigger, signed: SignedDelivery, body: bytes, problem: str
+) -> HookDelivery:
+    """Return what the history has of a verified event that cannot be read; it may come again."""
+    named, digest = signed.delivery_id, hashlib.sha256(body).hexdigest()
+    is_named = named is not None and 0 < len(named) <= 256
+    return HookDelivery(
+        trigger_id=trigger.trigger_id,
+        delivery_id=named if named is not None and is_named else digest,
+        digest=digest if trigger.spec.scheme is SignatureScheme.GITHUB else "",
+        event=signed.event[:200] if signed.event else None,
+        outcome=DeliveryOutcome.REFUSED,
+        reason="unreadable",
+        detail=problem[:500],
     )

@@ -159,9 +159,10 @@ async def send_event(
 ) -> EventReceipt:
     """Send an event, as name, payload and id, to a run of a workflow, wherever it is.
 
-    A run that has continued as a new one passes it on. With another `sender` than the run's user
-    it is no `message`: what a person says acts for that person, so it is said on the thread. It is durable when this returns, and reaches the run once. The same event under the same id
-    gives the same receipt, also after the end of the run.
+    It is durable when this returns, and reaches the run once. The same event under the same id
+    gives the same receipt, also after the end of the run. A run that has continued as a new one
+    passes it on. With another `sender` than the run's user it is no `message`: what a person says
+    acts for that person, so it is said on the thread.
 
     Raises:
         InvalidInput: Its name or its id is malformed, or its payload has no JSON form.

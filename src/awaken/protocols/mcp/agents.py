@@ -18,7 +18,7 @@ from awaken.services.view import TenantView
 from awaken.transport.routes import Access
 
 from .callers import Caller, Context, Link, caller_of
-from .calls import INPUT_SCHEMA, AgentCall, forget, handle_cancelled
+from .calls import INPUT_SCHEMA, AgentCall, find_input_schema, forget, handle_cancelled
 from .protocol import McpSettings
 from .resources import list_templates, list_threads, read_thread
 from .results import OUTPUT_SCHEMA, refusal
@@ -87,7 +87,7 @@ async def _list_agents(
         types.Tool(
             name=agent_id,
             description=agent.spec.description or f"Talk to the agent '{agent_id}'.",
-            input_schema=INPUT_SCHEMA,
+            input_schema=find_input_schema(agent),
             output_schema=OUTPUT_SCHEMA,
             # Beside `_meta.context`, which a call has.
             _meta=None if agent.context is None else {"context_schema": agent.context.schema},

@@ -25,6 +25,7 @@ from awaken.contracts.runs.records import RunRecord, RunRequest, context_in
 from awaken.contracts.storage.dispatch import InputMode
 from awaken.contracts.suspension.tickets import Ticket, ToolCallResume
 from awaken.contracts.tracing import trace_in
+from awaken.runtime.resolution.resolver import ResolvedAgent
 from awaken.services.event_streams import EventStream
 from awaken.services.view import TenantView
 from awaken.services.workflows import list_waits
@@ -36,7 +37,7 @@ from .results import result_of
 
 logger = logging.getLogger(__name__)
 
-INPUT_SCHEMA = {
+INPUT_SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {
         "message": {"type": "string", "minLength": 1, "description": "What to say to the agent."},
@@ -45,6 +46,19 @@ INPUT_SCHEMA = {
     "required": ["message"],
     "additionalProperties": False,
 }
+
+
+def find_input_schema(agent: ResolvedAgent) -> dict[str, Any]:
+    """Return what the tool of an agent takes: a workflow has parameters of its own.
+
+    In place of them it takes a message, for its open run on a thread.
+    """
+    if agent.workflow is None:
+        return INPUT_SCHEMA
+    own = agent.workflow.arguments.schema
+    said = "In place of all else: what to say to its open run on the thread."
+    extra = {**INPUT_SCHEMA["properties"], "message": {"type": "string", "description": said}}
+    return {**own, "properties": {**extra, **own.get("properties", {})}}
 
 
 class Arguments(StrictRecord, frozen=True, kw_only=True):
@@ -77,7 +91,8 @@ class AgentCall:
         """
         if self._params.request_state is not None:
             return await self._resume_run(self._params.request_state)
-        arguments = _read_arguments(self._params.arguments)
+        agent = await self._view.agent(self._params.name)
+        arguments = _read_arguments(agent, self._params.arguments)
         context = context_in(self._params.meta)
         request = RunRequest(
             agent_id=self._params.name,
@@ -216,9 +231,17 @@ async def _until_something_happens(stream: EventStream, scope: anyio.CancelScope
     scope.cancel()
 
 
-def _read_arguments(arguments: dict[str, Any] | None) -> Arguments:
+def _read_arguments(agent: ResolvedAgent, arguments: dict[str, Any] | None) -> Arguments:
+    arguments = arguments or {}
+    if agent.workflow is not None:
+        names = agent.workflow.arguments.names
+        own = {name: it for name, it in arguments.items() if name in names}
+        if own or "message" not in arguments:
+            rest = {name: it for name, it in arguments.items() if name not in names}
+            text = msgspec.json.encode(own).decode()
+            arguments = {**rest, "message": rest.get("message", text)}
     try:
-        given = msgspec.convert(arguments or {}, Arguments)
+        given = msgspec.convert(arguments, Arguments)
     except msgspec.ValidationError as error:
         raise InvalidInput(what="arguments", problem=str(error)) from error
     if not given.message.strip():

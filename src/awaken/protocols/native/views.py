@@ -197,6 +197,8 @@ class AgentView(Whole, frozen=True, kw_only=True):
     """The JSON Schema of the context that its runs are given; absent: any object."""
     is_workflow: bool = False
     """Whether it is a function of steps instead of a model's agent."""
+    input_schema: dict[str, Any] | None = None
+    """The JSON Schema of a workflow's arguments, which are the text of the message as JSON."""
 
 
 class ModelChoice(Whole, frozen=True, kw_only=True):
@@ -327,6 +329,7 @@ def agent_view(agent: ResolvedAgent) -> AgentView:
         tools=agent.tool_ids,
         context_schema=None if context is None else context.schema,
         is_workflow=agent.workflow is not None,
+        input_schema=None if agent.workflow is None else agent.workflow.arguments.schema,
     )
 
 

@@ -75,6 +75,7 @@ from .continuation import (
     carry_over,
     check_capabilities,
     check_queued_context,
+    check_queued_input,
     continue_identity,
     continue_record,
     find_continued,
@@ -158,6 +159,7 @@ class Admission:
         Raises:
             InvalidInput: Naming what is wrong.
             InvalidContext: The context does not fit the agent.
+            InvalidWorkflowInput: The input does not fit the parameters of the workflow.
             FrontendToolConflict: A tool of the client has the name of one of the agent's.
             LimitExceeded: A message is too large.
             PluginFailed: A screen failed; the request may not be kept as it was.
@@ -174,6 +176,8 @@ class Admission:
         check_frontend_tools(agent, request.frontend_tools)
         if agent.context is not None:
             await check_queued_context(self._store, agent, request)
+        if agent.workflow is not None:
+            await check_queued_input(self._store, agent, request)
         env = agent.env
         if not env.message_screens:
             return request

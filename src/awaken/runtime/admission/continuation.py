@@ -59,6 +59,23 @@ def check_capabilities(
         raise CannotGoOn(agent_id=agent_id, features=features, run_id=run_id) from None
 
 
+async def check_queued_input(store: Store, agent: ResolvedAgent, request: RunRequest) -> None:
+    """Refuse a request for later that gives a workflow what it does not take.
+
+    What is said to the open run of its thread is no input.
+
+    Raises:
+        InvalidWorkflowInput: It does not fit.
+    """
+    if agent.workflow is None or request.continue_run_id is not None or not request.messages:
+        return
+    if request.thread_id is not None:
+        checkout = await store.checkout(request.thread_id)
+        if checkout is not None and checkout.open_run is not None:
+            return
+    agent.workflow.read_arguments(request.messages)
+
+
 async def check_queued_context(store: Store, agent: ResolvedAgent, request: RunRequest) -> None:
     """Refuse a request for later whose context does not fit its agent.
 
