@@ -115,7 +115,7 @@ def without_model(
         return msgspec.structs.replace(agent, model_id="scripted", endpoint=None)
     made = {} if known is None else known
     if id(agent) not in made:
-        delegates = [
+        delegates: Any = [
             without_model(it, made) if isinstance(it, Agent) else it for it in agent.delegates
         ]
         made[id(agent)] = replace(agent, model="scripted", endpoint=None, delegates=delegates)

@@ -30,6 +30,8 @@ DESCRIPTION_CHARS_MAX = 2_000
 JITTER_MAX_MS = 60 * 60 * 1000
 TIME_MAX_MS = 32_503_680_000_000
 """The year 3000: no schedule looks further, and no arithmetic on dates overflows before it."""
+_EVERY_HOUR = frozenset({"*", "*/1", "0-23", "0-23/1"})
+"""Fields that name no hour."""
 REPEATED_MAX = timedelta(hours=3)
 """How far back a clock is set at most."""
 _SECOND = timedelta(seconds=1)
@@ -132,7 +134,7 @@ def _iterate_cron(expression: str, zone: ZoneInfo, after: int) -> Iterator[int]:
     The expression is always evaluated on local times without a zone, because a step in a zone may
     jump over times that a change of the clock moves.
     """
-    has_hours = expression.split()[1] != "*"
+    has_hours = expression.split()[1] not in _EVERY_HOUR
     begin = datetime.fromtimestamp(after // 1000, zone).replace(tzinfo=None)
     if not has_hours:
         # A clock that was set back shows these times again.

@@ -101,7 +101,9 @@ def test_each_local_time_that_names_an_hour_is_due_once(
 
 
 @pytest.mark.parametrize(("zone", "day"), CHANGES)
-@pytest.mark.parametrize("expression", ["*/30 * * * *", "0 * * * *", "45 * * * SUN"])
+@pytest.mark.parametrize(
+    "expression", ["*/30 * * * *", "0 * * * *", "45 * * * SUN", "0 */1 * * *", "15 0-23 * * *"]
+)
 def test_an_expression_without_hours_is_due_whenever_clocks_show_its_minutes(
     zone: str, day: str, expression: str
 ) -> None:
