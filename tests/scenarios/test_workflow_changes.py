@@ -221,6 +221,9 @@ def test_a_changed_workflow_executes_nothing_and_ends_no_run(tmp_path: Path) -> 
             for name in names:
                 await until(runtime, lambda run_id=runs[name]: _is_diverged(runtime, run_id))
             assert before == DONE
+            kept = (await runtime.get_run(runs["kind"])).waiting
+            assert kept is not None
+            assert kept.ticket_ids
 
         async with world.process(*make(old)) as runtime:
             await runtime.send_event(runs["gather"], "other")
@@ -234,6 +237,17 @@ def test_a_changed_workflow_executes_nothing_and_ends_no_run(tmp_path: Path) -> 
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         asyncio.run(story())
+
+
+def test_the_check_takes_an_agent_that_is_registered_and_a_delegate(tmp_path: Path) -> None:
+    helper = Agent("helper", model=ScriptedModel(["hi"]))
+    boss = Agent("boss", model=ScriptedModel(["hi"]), delegates=[helper])
+
+    async def story() -> None:
+        async with World(sqlite, tmp_path).process(helper, boss) as runtime:
+            assert (await check_upgrade(runtime.store, [helper, boss])).is_safe
+
+    asyncio.run(story())
 
 
 async def _is_diverged(runtime: AgentRuntime, run_id: str) -> Any:

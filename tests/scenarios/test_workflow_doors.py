@@ -18,7 +18,14 @@ from awaken import (
     user,
     workflow,
 )
-from awaken.errors import EventIdReused, EventRefused, LimitExceeded, RunHasEnded, StepTimedOut
+from awaken.errors import (
+    EventIdReused,
+    EventRefused,
+    InvalidSpec,
+    LimitExceeded,
+    RunHasEnded,
+    StepTimedOut,
+)
 from awaken.services.workflows import send_event
 from awaken.testing import make_virtual_runtime, run_in_virtual_time, wait_for_end
 from awaken.tools import StepRetry, Suspension
@@ -277,3 +284,16 @@ async def test_what_another_user_says_is_no_event_of_the_runs_user(tmp_path: Pat
             await send_event(control.engine, control, record, event, "bob")
         await send_event(control.engine, control, record, event, "ann")
         assert (await ended(runtime, run.run_id)).output == event[1]
+
+
+def test_the_first_parameter_of_a_workflow_is_its_context() -> None:
+    async def forgotten(order: str) -> str:
+        return order
+
+    with pytest.raises(InvalidSpec, match="its first parameter is the context"):
+        workflow(forgotten)
+
+    async def plain(ctx) -> None:  # type: ignore[no-untyped-def]
+        return None
+
+    assert workflow(plain).id == "plain"

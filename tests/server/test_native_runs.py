@@ -653,6 +653,7 @@ def test_agents_are_listed_without_what_they_are_told() -> None:
             "tools",
             "context_schema",
             "is_workflow",
+            "input_schema",
         }
         assert (agent["description"], agent["tools"]) == ("talks", ["ask"])
         assert "a secret" not in str(page)

@@ -4003,6 +4003,8 @@ export interface components {
             context_schema: Record<string, unknown> | null;
             description: string;
             id: string;
+            /** @default null */
+            input_schema: Record<string, unknown> | null;
             /** @default false */
             is_workflow: boolean;
             model: string;

@@ -13,6 +13,7 @@ from awaken.contracts.models.budgets import Budget
 from awaken.contracts.plugins.plugin import Plugin
 from awaken.contracts.record import OutputT
 from awaken.contracts.tools.tool import Tool, ToolInternalError
+from awaken.contracts.workflows.context import WorkflowContext
 from awaken.contracts.workflows.errors import InvalidWorkflowInput, WorkflowResultInvalid
 
 from .agents import Agent
@@ -42,6 +43,10 @@ class WorkflowInput:
             source.refuse("a workflow is an async function: `async def name(ctx, …)`")
         if not inspect.signature(source.callable).parameters:
             source.refuse("its first parameter is the context: `async def name(ctx, …)`")
+        first = next(iter(inspect.signature(source.callable).parameters))
+        wanted = read_hints(source).get(first, Any)
+        if wanted not in (Any, object, WorkflowContext):
+            source.refuse(f"its first parameter is the context: `async def name(ctx, {first}, …)`")
         parameters = read_parameters(source, has_context_first=True)
         self._workflow = workflow_id
         self.schema: Schema = parameters_schema(parameters, source)

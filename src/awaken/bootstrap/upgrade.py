@@ -87,7 +87,8 @@ async def check_upgrade(
         InvalidSpec: The agents themselves cannot be accepted.
         StorageError: The store does not answer.
     """
-    bare = [without_model(agent) for agent in agents]
+    known: dict[int, Agent | AgentSpec] = {}
+    bare = [without_model(agent, known) for agent in agents]
     registries = registry_set(bare, tools, plugins, {}, {})
     host = None if resolver is None else host_agents(_Bare(resolver), Limits().resolver_ms)
     snapshot = RegistrySnapshot(1, replace(registries, is_open=host is not None), host)
@@ -103,11 +104,22 @@ async def check_upgrade(
     return UpgradeReport(store=store.name, checked=len(found), stranded=stranded, config=config)
 
 
-def without_model(agent: Agent | AgentSpec) -> Agent | AgentSpec:
-    """Return an agent that needs no model of its own and no backend."""
+def without_model(
+    agent: Agent | AgentSpec, known: dict[int, Agent | AgentSpec] | None = None
+) -> Agent | AgentSpec:
+    """Return an agent that needs no model of its own and no backend.
+
+    `known` has those that were made, by the agent: one that is a delegate too stays one agent.
+    """
     if isinstance(agent, AgentSpec):
         return msgspec.structs.replace(agent, model_id="scripted", endpoint=None)
-    return replace(agent, model="scripted", endpoint=None)
+    made = {} if known is None else known
+    if id(agent) not in made:
+        delegates: Any = [
+            without_model(it, made) if isinstance(it, Agent) else it for it in agent.delegates
+        ]
+        made[id(agent)] = replace(agent, model="scripted", endpoint=None, delegates=delegates)
+    return made[id(agent)]
 
 
 class _Bare:

@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { filterAgents, listAgents } from "./rows";
 
 const sources = {
-  agents: [{ id: "a", description: "Sells", model: "fast", tools: ["x"], context_schema: null, is_workflow: false }, { id: "b", description: "", model: "best", tools: [], context_schema: null, is_workflow: false }],
+  agents: [{ id: "a", description: "Sells", model: "fast", tools: ["x"], context_schema: null, is_workflow: false, input_schema: null }, { id: "b", description: "", model: "best", tools: [], context_schema: null, is_workflow: false, input_schema: null }],
   stats: [],
   metas: [{ source: { kind: "user" as const }, id: "a", hidden: false, revision: 1, owner: "file:main", drift: false, publication: 1, hash: null, created_at: 0, updated_at: 0, updated_by: null }],
   drafts: [{ id: "d", title: "", base: null, owner: "me", editors: ["me"], revision: 1, origin: null, created_at: 1, updated_at: 1, expires_at: 1, changes: [{ ns: "agents", id: "c", type: "put" as const }, { ns: "agents", id: "a", type: "patch" as const }] }],

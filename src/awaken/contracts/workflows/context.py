@@ -274,10 +274,11 @@ class WorkflowContext:
         """
         check_text("ctx.approve: the message", message)
         if deciders is not None:
-            if isinstance(deciders, str) or not isinstance(deciders, Iterable):
+            given: object = deciders
+            if isinstance(given, str) or not isinstance(given, Iterable):
                 problem = 'ctx.approve: deciders are a list of users, such as deciders=("ann",).'
                 raise WorkflowMisuse(problem=problem)
-            deciders = tuple(deciders)
+            deciders = tuple(given)
             for user in deciders:
                 check_text("ctx.approve: a decider", user)
         return await self._steps.approve(message, parameters, deciders, to_ms(timeout))

@@ -178,7 +178,8 @@ class WorkflowDriver:
         if left_ms is None:
             return _LOOK_S
         left_s = (left_ms + 1 - self._run.services.clock.now_ms()) / 1000
-        return max(left_s, min(_LOOK_S, _OVERDUE_S * 2 ** min(self._looks, 10)))
+        pause_s: float = _OVERDUE_S * 2 ** min(self._looks, 10)
+        return max(left_s, min(_LOOK_S, pause_s))
 
     async def _take_input(self) -> None:
         """Take in queued messages, events and decisions; durable before a step sees them."""

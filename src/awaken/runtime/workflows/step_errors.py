@@ -5,7 +5,6 @@ import msgspec
 from awaken.contracts.tool_results import ToolResult, ToolStatus
 from awaken.contracts.tools.tool import ToolEffect, ToolOutput
 from awaken.contracts.workflows.errors import (
-    EventInvalid,
     OutcomeUnknown,
     ResultTooLarge,
     StepBlocked,
@@ -29,7 +28,6 @@ _CLASSES: dict[str, type[StepFailed]] = {
     DECLINED: StepDeclined,
     "blocked": StepBlocked,
     TOO_LARGE: ResultTooLarge,
-    "event_invalid": EventInvalid,
 }
 
 
