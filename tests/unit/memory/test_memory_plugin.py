@@ -355,7 +355,7 @@ def test_an_extraction_needs_the_budget_of_the_run(scope: str) -> None:
 
 def test_the_extractions_of_a_user_have_no_thread_budget_together() -> None:
     # All follow-ups of a user are on one thread, which is no conversation.
-    much = TokenUsage(prompt_tokens=1_900, completion_tokens=100, total_tokens=2_000)
+    much = TokenUsage(prompt_tokens=2_500, completion_tokens=100, total_tokens=2_600)
     answers = [Turn(f'["Fact {number}"]', usage=much) for number in range(3)]
     model = ScriptedModel([it for answer in answers for it in ("Nice.", answer)])
 
