@@ -9,13 +9,23 @@ import aiohttp
 import pytest
 from acp.helpers import text_block
 
-from awaken import Agent, AgentRuntime, RunRequest, WorkflowContext, tool, workflow
+from awaken import (
+    Access,
+    Agent,
+    AgentRuntime,
+    RunRequest,
+    ToolContext,
+    WorkflowContext,
+    tool,
+    workflow,
+)
 from awaken.contracts.workflows.steps import read_path
 from awaken.errors import ThreadHasWorkflow
 from awaken.messages import user
 from awaken.testing import ScriptedModel
 
 from .acp_world import Editor, editing
+from .in_process import ask, bearer, config, token
 from .mcp_world import both_eras, connected
 from .serving import serving
 from .test_any_wire import STARTS, THREAD
@@ -221,5 +231,63 @@ def test_an_interrupt_does_not_cancel_a_workflow_that_executes(way: str) -> None
                 if way == "run":
                     assert (await asked).run_id == begun.run_id
             assert run.final_output == "worked, heard go"
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("way", ["events", "inputs", "messages"])
+@pytest.mark.parametrize("is_busy", [False, True])
+def test_what_another_user_says_to_a_workflow_is_answered_for_that_user(
+    way: str, *, is_busy: bool
+) -> None:
+    """Whichever route it comes by: what Ann's memory has is never in an answer to Bob."""
+    may_go_on = asyncio.Event()
+
+    @tool(effect="none")
+    async def whose(ctx: ToolContext) -> str:
+        """Say for whom the run acts."""
+        return ctx.run.user_id or ""
+
+    @tool(effect="none")
+    async def work() -> str:
+        """Keep the run busy."""
+        await may_go_on.wait()
+        return "done"
+
+    @workflow(tools=[whose, work])
+    async def chat(ctx: WorkflowContext) -> str:
+        """Answer what a person says."""
+        if is_busy:
+            await ctx.call(work)
+        await ctx.wait_for("message")
+        return str(await ctx.call(whose))
+
+    usual = frozenset({Access.READ, Access.INVOKE})
+    callers = config(token("ann", usual, tenant_id="acme"), token("bob", usual, tenant_id="acme"))
+
+    async def story() -> None:
+        async with AgentRuntime([chat]) as runtime:
+            app = runtime.asgi(callers)
+            whose_run = {"tenant_id": "acme", "user_id": "ann"}
+            begun = await runtime.start("chat", {}, thread_id="t", **whose_run)
+            run_id = begun.run_id
+            async with asyncio.timeout(30):
+                while not is_busy and (await runtime.get_run(run_id)).status != "waiting":
+                    await asyncio.sleep(0.01)
+            said: Any = {"messages": [{"role": "user", "content": "Who am I?"}]}
+            shown = run_id.removeprefix("@acme:")
+            path = {
+                "events": f"/v1/runs/{shown}/events/message",
+                "inputs": f"/v1/runs/{shown}/inputs",
+                "messages": "/v1/threads/t/messages",
+            }[way]
+            body = {"payload": "Who am I?"} if way == "events" else said
+            sent = await ask(app, "POST", path, headers=bearer("bob"), body=body)
+            assert sent.status in (200, 202), sent.body
+            may_go_on.set()
+            async with asyncio.timeout(30):
+                while (run := await runtime.get_run(run_id)).status != "done":
+                    await asyncio.sleep(0.01)
+            assert run.final_output == "bob"
 
     asyncio.run(story())

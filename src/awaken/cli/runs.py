@@ -147,7 +147,7 @@ async def send_event(
     shown = await find_sent_event(services, run, event)
     if shown is None:
         check_open_workflow(run)
-        request = await make_event(services, run, name, data, named)
+        request = await make_event(services, run, event)
         receipt = await context.mailbox.submit(
             request, mode=InputMode.STEER, dedupe_key=event.dedupe_key, asked=event.asked
         )

@@ -35,6 +35,7 @@ from awaken.contracts.workflows.errors import (
 from awaken.contracts.workflows.steps import (
     EVENT_NAME_CHARS,
     EVENTS_MAX,
+    MESSAGE_EVENT,
     RESULT_BYTES,
     StepKind,
     make_call_id,
@@ -139,9 +140,12 @@ async def find_sent_event(
 
 
 async def make_event(
-    services: MailboxServices, run: RunRecord, name: str, payload: Any, event_id: str
+    services: MailboxServices, run: RunRecord, event: SentEvent, user_id: str | None = None
 ) -> RunRequest:
     """Make the request that delivers an event to a run.
+
+    The event `message` is what a person says: the run acts for that user from then on, as it does
+    after a chat message.
 
     Raises:
         InvalidInput: The payload has no JSON form.
@@ -149,8 +153,10 @@ async def make_event(
         EventRefused: A step waits for it, and it does not fit the schema of that step.
         TooManyEvents: No step waits for it, and too many events wait for their steps.
     """
+    name, payload = event.name, event.payload
+    message_id = derive_id(run.run_id, "event", name, event.event_id)
     try:
-        message = make_event_message(derive_id(run.run_id, "event", name, event_id), name, payload)
+        message = make_event_message(message_id, name, payload)
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidInput(what="The event", problem=str(error)) from error
     if (size := len(message.text.encode())) > RESULT_BYTES:
@@ -169,6 +175,7 @@ async def make_event(
         run_mode=run.run_mode,
         adapter=run.adapter,
         session_id=run.session_id,
+        user_id=user_id if name == MESSAGE_EVENT else None,
     )
 
 

@@ -75,7 +75,7 @@ def map_target(spec: TriggerSpec, trigger_id: str, body: Any) -> RunTarget:
     else:
         given = fill_placeholders(target.input, body)
     thread_id = None
-    if spec.thread is not None:
+    if spec.thread is not None and _has_values(spec.thread, body):
         value = str(fill_placeholders(spec.thread, body))
         # A value that could not be an id, or could mean another one, is hashed.
         is_plain = _PLAIN.fullmatch(value) is not None
@@ -83,6 +83,14 @@ def map_target(spec: TriggerSpec, trigger_id: str, body: Any) -> RunTarget:
         thread_id = f"{trigger_id}.{place}"
     context = None if target.context is None else fill_placeholders(target.context, body)
     return msgspec.structs.replace(target, input=given, context=context, thread_id=thread_id)
+
+
+def _has_values(template: str, body: Any) -> bool:
+    """Whether a body has every value that the name of a thread is made of.
+
+    Without one, an event has a thread of its own: it belongs to no other event.
+    """
+    return all(find_value(body, it[1]) is not None for it in _PLACEHOLDER.finditer(template))
 
 
 def fill_placeholders(template: Any, body: Any) -> Any:
@@ -123,7 +131,20 @@ def is_wanted(wanted: EventFilter, event: str | None, body: Any) -> bool:
         names = {event, f"{event}.{action}" if isinstance(action, str) else event}
         if names.isdisjoint(wanted.events):
             return False
-    return all(find_value(body, at) == value for at, value in wanted.where.items())
+    return all(is_same(find_value(body, at), value) for at, value in wanted.where.items())
+
+
+def is_same(found: Any, wanted: Any) -> bool:
+    """Whether two JSON values are equal: `true` is no number, and 1 is 1.0."""
+    if isinstance(found, bool) or isinstance(wanted, bool):
+        return found is wanted
+    if isinstance(found, dict) and isinstance(wanted, dict):
+        is_alike = found.keys() == wanted.keys()
+        return is_alike and all(is_same(found[name], value) for name, value in wanted.items())
+    if isinstance(found, list) and isinstance(wanted, list | tuple):
+        is_alike = len(found) == len(wanted)
+        return is_alike and all(map(is_same, found, wanted))
+    return bool(found == wanted)
 
 
 def find_value(body: Any, pointer: str) -> Any:

@@ -111,7 +111,7 @@ async def _deliver_event(
         event_id=started_by.derive("event"),
     )
     await starter.check_event(run, event.name, event.payload)
-    request = await make_event(services, run, event.name, event.payload, event.event_id)
+    request = await make_event(services, run, event, creator.user_id)
     request = msgspec.structs.replace(
         request, tenant_id=creator.tenant_id, dispatch_id=started_by.derive("dispatch")
     )

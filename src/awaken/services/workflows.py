@@ -155,11 +155,13 @@ async def send_event(
     control: RunControl,
     run: RunRecord,
     event: tuple[str, Any, str | None],
+    user_id: str | None = None,
 ) -> EventReceipt:
     """Send an event, as name, payload and id, to a run of a workflow, wherever it is.
 
-    It is durable when this returns, and reaches the run once. The same event under the same id
-    gives the same receipt, also after the end of the run.
+    A `message` is said by the user, if there is one. It is durable when this returns, and reaches
+    the run once. The same event under the same id gives the same receipt, also after the end of the
+    run.
 
     Raises:
         InvalidInput: Its name or its id is malformed, or its payload has no JSON form.
@@ -180,7 +182,7 @@ async def send_event(
             return known
     check_open_workflow(run)
     await check_declared_event(engine, run, name, payload)
-    request = await make_event(services, run, name, payload, event_id)
+    request = await make_event(services, run, sent, user_id)
     receipt = await control.submit(
         request, InputMode.STEER, {"dedupe_key": sent.dedupe_key}, asked=sent.asked
     )

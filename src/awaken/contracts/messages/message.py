@@ -147,6 +147,11 @@ class Sender(Record, frozen=True, kw_only=True):
     """The name of the event that the message carries."""
 
     @property
+    def is_person(self) -> bool:
+        """Whether it carries what a person says: sent as an event, it is still that person's."""
+        return self.kind is SenderKind.EVENT and self.event == "message"
+
+    @property
     def is_progress(self) -> bool:
         """Whether a task reports progress, which alone is no reason to call the model."""
         return self.kind is SenderKind.TASK and not self.is_end

@@ -234,7 +234,8 @@ class WorkflowContext:
             days: Days of 24 hours.
         """
         total = seconds + 60 * (minutes + 60 * (hours + 24 * days))
-        await self._steps.sleep(to_ms(max(0, total)) or 0)
+        # Not `max(0, total)`: of what is no number that would make none.
+        await self._steps.sleep(to_ms(0 if total < 0 else total) or 0)
 
     async def wait_for(self, name: str, schema: Any = None, *, timeout: float | None = None) -> Any:
         """Wait for an event from outside, and return what it carries.

@@ -35,5 +35,6 @@ async def send_event(call: RouteCall) -> Reply:
     body: RunEventBody = call.body
     run = await call.view.stored_run(call.path["run_id"])
     event = (call.path["name"], body.payload, body.event_id)
-    receipt = await send(call.view.engine, call.view.control, run, event)
+    user_id = call.view.principal_id
+    receipt = await send(call.view.engine, call.view.control, run, event, user_id)
     return as_json(msgspec.structs.replace(receipt, run_id=call.path["run_id"]), 202)

@@ -83,7 +83,10 @@ def continue_record(request: RunRequest, previous: RunRecord) -> RunRecord:
     user it acts for that user from then on: what it finds and spends is not the first one's.
     """
     dispatch_id = request.dispatch_id or previous.dispatch_id
-    is_told = bool(request.messages) and all(it.sender is not None for it in request.messages)
+    is_told = bool(request.messages) and all(
+        it.sender is not None and not (it.sender.is_person and request.user_id)
+        for it in request.messages
+    )
     if previous.status is not RunStatus.WAITING or is_told:
         return msgspec.structs.replace(previous, dispatch_id=dispatch_id)
     return msgspec.structs.replace(

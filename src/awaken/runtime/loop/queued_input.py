@@ -81,7 +81,7 @@ def _is_of_another_user(run: Run, dispatch: RunDispatch) -> bool:
     own, request = run.identity.user_id, dispatch.request
     if own is None or request.user_id in (None, own):
         return False
-    return any(message.sender is None for message in request.messages)
+    return any(it.sender is None or it.sender.is_person for it in request.messages)
 
 
 def _reads_next(run: Run, agent_id: str) -> bool:
