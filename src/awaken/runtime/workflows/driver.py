@@ -40,6 +40,8 @@ from .workflow_tools import check_size
 logger = logging.getLogger(__name__)
 _LOOK_S = 2.0
 """How often to check for queued input when no signal arrives."""
+_SETTLE_S = 0.02
+"""How long a branch may wait alone before its wait has a commit of its own."""
 
 
 async def drive_workflow(run: Run) -> Termination:
@@ -92,12 +94,14 @@ class WorkflowDriver:
     async def _advance(self) -> Termination | None:
         """Wait until something has changed, and act on it; returns how the run ends or waits."""
         run, flow = self._run, self._flow
-        await self._wait()
+        is_quiet = await self._wait()
         assert flow.root is not None
         if flow.broken is not None:
             raise flow.broken
         if flow.divergence is not None or flow.fatal is not None or flow.root.done():
             return await self._end(flow.root)
+        if self._steps.has_new_waits:
+            await self._keep_waits(is_quiet=is_quiet)
         if run.has_input or run.inbox.messages:
             # Meanwhile the function may have gone on, or ended: then this looks again.
             await self._take_input()
@@ -108,15 +112,22 @@ class WorkflowDriver:
             # A branch waits for what another one does: nothing more will be answered.
             flow.go_live()
         elif not flow.branches.is_idle:
-            if run.journal.tickets:
-                # A branch waits while others go on: its ticket must not depend on them.
-                await run.flush()
-                tell_deadlines(run)
+            pass
         elif not flow.is_live:
             flow.go_live()
         elif not self._steps.release_answered():
             return self._park()
         return None
+
+    async def _keep_waits(self, *, is_quiet: bool) -> None:
+        """Make waits durable while other branches go on: timers must not depend on them."""
+        run, steps = self._run, self._steps
+        if is_quiet and run.journal.tickets and not self._flow.branches.is_idle:
+            await run.flush()
+        if not run.journal.tickets:
+            # The commit of another branch may have written them.
+            steps.has_new_waits = False
+            tell_deadlines(run)
 
     async def _end(self, root: "asyncio.Task[Any]") -> Termination:
         """End the run as its function does; or let it wait, if the function is not what it was."""
@@ -133,13 +144,20 @@ class WorkflowDriver:
             await self._take_input()
         return self._finish(error, None if error is not None else root.result())
 
-    async def _wait(self) -> None:
-        """Wait until a branch is over, all of them wait, or input has arrived."""
+    async def _wait(self) -> bool:
+        """Wait until a branch is over, all of them wait, or input has arrived.
+
+        Returns whether nothing of it has happened although a wait is to be made durable. All
+        branches may be about to wait: then one commit has all of it.
+        """
         run, branches = self._run, self._flow.branches
         if branches.is_idle or (self._has_cancel and self._flow.is_live):
             await asyncio.sleep(0)
+        elif self._steps.has_new_waits:
+            return not await run.inbox.signal.wait(_SETTLE_S)
         elif not await run.inbox.signal.wait(_LOOK_S) and run.store.is_shared:
             run.has_input = True
+        return False
 
     async def _take_input(self) -> None:
         """Take in queued messages, events and decisions; durable before a step sees them."""

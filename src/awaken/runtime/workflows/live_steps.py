@@ -88,6 +88,8 @@ class LiveSteps:
         self._place = flow.journal.last_place
         self._call_prefix = make_call_prefix(run.identity.run_id)
         self.events = EventQueue(run, flow.journal.steps.values())
+        self.has_new_waits = False
+        """Whether steps wait whose tickets the sweeper may not know yet."""
         self._checks: dict[str, Any] = {}
 
     @property
@@ -335,6 +337,9 @@ class LiveSteps:
                 result = ToolResult.from_ticket(step.name, asked)
                 write_result(run, call, result)
                 self._record(step, result)
+                # Other branches may go on: the driver makes the wait durable meanwhile.
+                self.has_new_waits = True
+                run.inbox.signal.ring()
         resume = None
         if call.id in run.tickets:
             found = await self._await_answer(step)
