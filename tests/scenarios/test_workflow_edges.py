@@ -22,6 +22,7 @@ from awaken.errors import (
     ThreadHasWorkflow,
     TooManyEvents,
     TooManySteps,
+    WorkflowMisuse,
 )
 from awaken.testing import (
     ScriptedModel,
@@ -302,6 +303,8 @@ def test_a_sleep_until_a_time_that_is_over_is_none() -> None:
     @workflow
     async def late(ctx: WorkflowContext) -> str:
         await ctx.sleep(-5)
+        with pytest.raises(WorkflowMisuse):
+            await ctx.sleep(float("nan"))
         with pytest.raises(StepTimedOut):
             await ctx.wait_for("x", timeout=0)
         return "ok"
@@ -341,6 +344,71 @@ def test_other_code_that_ends_before_a_recorded_step_ends_no_run(tmp_path: Path,
             assert (found.step, found.recorded) == ("2", "wait_for go")
         async with world.process(code("old")) as runtime:
             assert (await ended(runtime, run_id)).text == "went"
+
+    asyncio.run(story())
+
+
+CHANGES = ("race 3", "race 1", "gather 2", "gather 3", "a parameter", "another type")
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("before", ["race 2", "gather 2"])
+def test_other_branches_and_other_parameters_execute_nothing_and_end_no_run(
+    tmp_path: Path, before: str, change: str
+) -> None:
+    done: list[str] = []
+
+    @tool(effect="once")
+    async def act() -> str:
+        """Act."""
+        done.append("acted")
+        return "acted"
+
+    def code(version: str) -> Any:
+        async def body(ctx: WorkflowContext) -> str:
+            kind, _, count = version.partition(" ")
+            if not count.isdigit():
+                kind, count = before.split()
+            makers = [
+                lambda: ctx.wait_for("go"),
+                lambda: ctx.wait_for("more"),
+                lambda: ctx.call(act),
+            ]
+            branches = [make() for make in makers[: int(count)]]
+            await (ctx.race if kind == "race" else ctx.gather)(*branches)
+            return "went"
+
+        async def takes_text(ctx: WorkflowContext, n: str = "x") -> str:
+            return await body(ctx)
+
+        async def takes_number(ctx: WorkflowContext, n: int) -> str:
+            return await body(ctx)
+
+        async def takes_more(ctx: WorkflowContext, n: str, must: int) -> str:
+            return await body(ctx)
+
+        chosen = {"a parameter": takes_more, "another type": takes_number}
+        return workflow(id="flow", tools=[act])(chosen.get(version, takes_text))
+
+    async def story() -> None:
+        async def is_diverged() -> Any:
+            waiting = (await runtime.get_run(run_id)).waiting
+            return waiting is not None and waiting.diverged
+
+        world = World(sqlite, tmp_path)
+        async with world.process(code(before)) as runtime:
+            run_id = (await runtime.run("flow", {"n": "x"})).run_id
+        if change == before:
+            return
+        async with world.process(code(change)) as runtime:
+            await runtime.send_event(run_id, "go", event_id="e")
+            found = await until(runtime, is_diverged)
+            assert found.step in ("0", "1")
+        async with world.process(code(before)) as runtime:
+            await runtime.send_event(run_id, "go", event_id="e")
+            await runtime.send_event(run_id, "more")
+            assert (await ended(runtime, run_id)).text == "went"
+        assert done == []
 
     asyncio.run(story())
 

@@ -23,7 +23,7 @@ from awaken.contracts.storage.dispatch import RunDispatch
 from awaken.contracts.storage.store import ToolRecord
 from awaken.contracts.suspension.tickets import Asks
 from awaken.contracts.tenancy import namespace_in
-from awaken.contracts.workflows.errors import WorkflowMisuse
+from awaken.contracts.workflows.errors import InvalidWorkflowInput, WorkflowMisuse
 from awaken.redaction import describe_error, make_loggable, remove_secrets
 from awaken.runtime.loop.closing import end_step, tell_deadlines
 from awaken.runtime.loop.queued_input import absorb_decisions, absorb_messages
@@ -76,7 +76,14 @@ class WorkflowDriver:
         run.drain_inbox()
         workflow = run.agent.workflow
         assert workflow is not None
-        flow.enter(workflow.read_arguments(find_input(run.record, run.messages)))
+        try:
+            arguments = workflow.read_arguments(find_input(run.record, run.messages))
+        except InvalidWorkflowInput as error:
+            if not flow.journal.steps:
+                raise
+            # The run began with code that took its input: other code must not end it.
+            return self._diverge(Divergence(step="0", recorded="its input", found=str(error)))
+        flow.enter(arguments)
         try:
             while True:
                 try:

@@ -293,8 +293,7 @@ class Flow(WorkflowEntry):
         """Run branches side by side."""
         check_branches(branches)
         branch = await self._enter_step(*branches)
-        step = self._open(branch, StepKind.GATHER, f"{len(branches)} branches")
-        self._mark(step)
+        step = self._open_branches(branch, StepKind.GATHER, branches)
         below = self._start_below(step, branches)
         try:
             while len(below.over) < len(below.tasks):
@@ -313,7 +312,7 @@ class Flow(WorkflowEntry):
         if not branches:
             raise WorkflowMisuse(problem="ctx.race needs at least one branch.")
         branch = await self._enter_step(*branches)
-        step = self._open(branch, StepKind.RACE, f"{len(branches)} branches")
+        step = self._open_branches(branch, StepKind.RACE, branches)
         below = self._start_below(step, branches)
         try:
             winner = await self._find_winner(step, below)
@@ -332,6 +331,19 @@ class Flow(WorkflowEntry):
             raise
         raise_error(below.tasks[winner])
         return winner, below.tasks[winner].result()
+
+    def _open_branches(
+        self, branch: Branch, kind: StepKind, branches: tuple[Coroutine[Any, Any, Any], ...]
+    ) -> WorkflowStep:
+        """Record how many branches there are: other code is found before one of them executes."""
+        try:
+            step = self._open(branch, kind, f"{len(branches)} branches")
+        except BaseException:
+            for work in branches:
+                work.close()
+            raise
+        self._mark(step)
+        return step
 
     async def _find_winner(self, step: WorkflowStep, below: "_Below") -> int:
         """Return the winner of a race: the recorded one, or the first that is over."""

@@ -101,8 +101,9 @@ class LiveSteps:
     # --- markers and values ---
 
     def note(self, step: WorkflowStep, data: Any = None) -> None:
-        """Write a marker with the next commit."""
-        self._record(step, ToolResult(tool_name=step.name, data=data))
+        """Write a marker with the next commit; a race that is opened has no result yet."""
+        is_open = step.kind is StepKind.RACE
+        self._record(step, None if is_open else ToolResult(tool_name=step.name, data=data))
 
     async def read_value(self, step: WorkflowStep) -> ToolResult:
         """Read the clock, a random number or a new id; durable when it is returned."""
