@@ -1,6 +1,7 @@
 """Workflows whose code does what it should not, or what nobody thought of."""
 
 import asyncio
+import inspect
 import subprocess
 import sys
 import textwrap
@@ -10,10 +11,21 @@ from typing import Any
 
 import pytest
 
-from awaken import Agent, AgentRuntime, RunResult, WorkflowContext, tool, user, workflow
+from awaken import (
+    Agent,
+    AgentRuntime,
+    RunResult,
+    SuspendTicket,
+    WorkflowContext,
+    tool,
+    user,
+    workflow,
+)
 from awaken.contracts.runs.records import OnBusy, RunRequest
+from awaken.contracts.suspension.tickets import Suspension
 from awaken.errors import (
     ForeignTask,
+    InvalidInput,
     LimitExceeded,
     ResultTooLarge,
     RunFailed,
@@ -346,6 +358,46 @@ def test_other_code_that_ends_before_a_recorded_step_ends_no_run(tmp_path: Path,
             assert (await ended(runtime, run_id)).text == "went"
 
     asyncio.run(story())
+
+
+BAD_STEPS: dict[str, Callable[[WorkflowContext], Any]] = {
+    "deciders str": lambda ctx: ctx.approve("Pay?", deciders="boss"),  # type: ignore[arg-type]
+    "deciders int": lambda ctx: ctx.approve("Pay?", deciders=(1,)),  # type: ignore[arg-type]
+    "deciders None": lambda ctx: ctx.approve("Pay?", deciders=(None,)),  # type: ignore[arg-type]
+    "message int": lambda ctx: ctx.approve(5),  # type: ignore[arg-type]
+    "message None": lambda ctx: ctx.approve(None),  # type: ignore[arg-type]
+    "timeout str": lambda ctx: ctx.approve("Pay?", timeout="5"),  # type: ignore[arg-type]
+    "event int": lambda ctx: ctx.wait_for(5),  # type: ignore[arg-type]
+    "sleep str": lambda ctx: ctx.sleep("5"),  # type: ignore[arg-type]
+    "sleep nan": lambda ctx: ctx.sleep(float("nan")),
+    "retry str": lambda ctx: ctx.call(slow, "x", retry="3"),
+    "patched int": lambda ctx: ctx.patched(5),  # type: ignore[arg-type]
+}
+
+
+@pytest.mark.parametrize("bad", BAD_STEPS)
+def test_arguments_that_no_store_could_read_again_are_refused_before_the_step(bad: str) -> None:
+    @workflow(tools=TOOLS)
+    async def errs(ctx: WorkflowContext) -> str:
+        async def take() -> None:
+            if inspect.isawaitable(step := BAD_STEPS[bad](ctx)):
+                await step
+
+        with pytest.raises(WorkflowMisuse):
+            await take()
+        return "refused"
+
+    assert play(errs).text == "refused"
+
+
+def test_a_tool_cannot_suspend_with_a_ticket_that_no_store_could_read() -> None:
+    for deciders in ("boss", (1,), (None,), 7):
+        with pytest.raises(InvalidInput, match="deciders"):
+            SuspendTicket(deciders=deciders)  # type: ignore[arg-type]
+    assert SuspendTicket(deciders=["ann"]).deciders == ("ann",)  # type: ignore[arg-type]
+    for more in ({"message": 5}, {"action": None}, {"response_schema": "x"}, {"choices": [1]}):
+        with pytest.raises(InvalidInput):
+            Suspension(**more)  # type: ignore[arg-type]
 
 
 CHANGES = ("race 3", "race 1", "gather 2", "gather 3", "a parameter", "another type")

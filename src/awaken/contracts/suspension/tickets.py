@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from awaken.contracts.errors import InvalidInput
 from awaken.contracts.lifecycle import TicketStatus, ToolCallStatus
 from awaken.contracts.record import Record, always
 
@@ -64,6 +65,19 @@ class Suspension(Record, frozen=True, kw_only=True):
     choices: dict[str, bool] | None = None
     """The named options of a decision, and whether each of them permits the call."""
 
+    def __post_init__(self) -> None:
+        """Refuse what no store could read again.
+
+        Raises:
+            InvalidInput: A text is no text, or a mapping no mapping.
+        """
+        for name in ("id", "action", "message"):
+            if not isinstance(getattr(self, name), str):
+                raise InvalidInput(what=f"The {name} of a question", problem="it is not a text")
+        for name in ("response_schema", "choices"):
+            if not isinstance(getattr(self, name), dict | None):
+                raise InvalidInput(what=f"The {name} of a question", problem="it is not a dict")
+
 
 class PendingToolCall(Record, frozen=True, kw_only=True):
     """The call in the form that a client displays."""
@@ -91,6 +105,23 @@ class SuspendTicket(Record, frozen=True, kw_only=True):
     """The kind of the question; absent: derived from the mode and the schema."""
     hears_refusal: bool = False
     """Whether the tool is run to receive a refusal; otherwise a refused call is not run."""
+
+    def __post_init__(self) -> None:
+        """Refuse what no store could read again; a list of deciders becomes a tuple.
+
+        Raises:
+            InvalidInput: The deciders are no names, or the deadline is no number.
+        """
+        given: object = self.deciders
+        if isinstance(given, list | set | frozenset):
+            given = tuple(given)
+            msgspec.structs.force_setattr(self, "deciders", given)
+        is_named = isinstance(given, tuple) and all(isinstance(it, str) for it in given)
+        if given is not None and not is_named:
+            problem = "give the ids of users as a tuple, such as ('ann',)"
+            raise InvalidInput(what="The deciders of a ticket", problem=problem)
+        if self.expires_at is not None and type(self.expires_at) is not int:
+            raise InvalidInput(what="The deadline of a ticket", problem="it is not a whole number")
 
     @property
     def question_kind(self) -> Asks:

@@ -233,6 +233,8 @@ class WorkflowContext:
             hours: Hours.
             days: Days of 24 hours.
         """
+        for given in (seconds, minutes, hours, days):
+            check_number("ctx.sleep", given)
         total = seconds + 60 * (minutes + 60 * (hours + 24 * days))
         # Not `max(0, total)`: of what is no number that would make none.
         await self._steps.sleep(to_ms(0 if total < 0 else total) or 0)
@@ -249,6 +251,7 @@ class WorkflowContext:
             StepTimedOut: No event came in time.
             EventInvalid: It came before this step, and does not fit.
         """
+        check_name("ctx.wait_for", name)
         return await self._steps.wait_for(name, schema, to_ms(timeout))
 
     async def approve(
@@ -289,6 +292,7 @@ class WorkflowContext:
         Args:
             patch_id: The name of the change.
         """
+        check_name("ctx.patched", patch_id)
         return self._steps.patched(patch_id)
 
     def set_status(self, value: Any) -> None:
@@ -308,6 +312,26 @@ class WorkflowContext:
         self._steps.continue_as_new(given)
 
 
+def check_name(what: str, value: object) -> None:
+    """Check that a name is a text.
+
+    Raises:
+        WorkflowMisuse: It is something else.
+    """
+    if not isinstance(value, str):
+        raise WorkflowMisuse(problem=f"{what}: {value!r:.80} is no text.")
+
+
+def check_number(what: str, value: object) -> None:
+    """Check that a time is a number.
+
+    Raises:
+        WorkflowMisuse: It is something else.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise WorkflowMisuse(problem=f"{what}: {value!r:.80} is no number of seconds.")
+
+
 def to_ms(seconds: float | None, *, least_s: float = 0) -> int | None:
     """Convert seconds to milliseconds.
 
@@ -316,6 +340,7 @@ def to_ms(seconds: float | None, *, least_s: float = 0) -> int | None:
     """
     if seconds is None:
         return None
+    check_number("The time of a step", seconds)
     if not least_s <= seconds <= LONGEST_S:
         problem = f"A step cannot take {seconds} seconds: it takes {least_s} to {LONGEST_S}."
         raise WorkflowMisuse(problem=problem)
@@ -328,6 +353,8 @@ def to_retry(retry: StepRetry | int | None) -> StepRetry | None:
     Raises:
         WorkflowMisuse: It is not tried even once.
     """
+    if retry is not None and not isinstance(retry, int | StepRetry):
+        raise WorkflowMisuse(problem=f"retry={retry!r:.80}: give a number or a StepRetry.")
     policy = StepRetry(attempts=retry) if isinstance(retry, int) else retry
     if policy is not None and policy.attempts < 1:
         raise WorkflowMisuse(problem=f"retry={policy.attempts}: a step is tried once at least.")

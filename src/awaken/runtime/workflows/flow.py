@@ -10,6 +10,7 @@ import msgspec
 from awaken.authoring.delegates import delegate_tool_id
 from awaken.authoring.output import OutputInvalid, OutputType
 from awaken.authoring.workflows import compile_schema, decode_as, encode_input
+from awaken.contracts.errors import InvalidInput
 from awaken.contracts.identity import RunIdentity
 from awaken.contracts.suspension.tickets import (
     Asks,
@@ -226,12 +227,15 @@ class Flow(WorkflowEntry):
         """Ask a person."""
         shown = to_step_form("ctx.approve: parameters", parameters)
         given = check_size("What ctx.approve shows", {"message": message, "parameters": shown})
-        ticket = SuspendTicket(
-            suspension=Suspension(action="workflow:approve", message=message, parameters=shown),
-            resume_mode=ResumeMode.USE_DECISION_AS_TOOL_RESULT,
-            asks=Asks.EITHER,
-            deciders=deciders,
-        )
+        try:
+            ticket = SuspendTicket(
+                suspension=Suspension(action="workflow:approve", message=message, parameters=shown),
+                resume_mode=ResumeMode.USE_DECISION_AS_TOOL_RESULT,
+                asks=Asks.EITHER,
+                deciders=deciders,
+            )
+        except InvalidInput as error:
+            raise WorkflowMisuse(problem=f"ctx.approve: {error}") from error
         step, result = await self._suspend(StepKind.APPROVE, "approve", given, ticket, timeout_ms)
         return msgspec.convert(self._answer(step, result).data, ApprovalAnswer)
 
