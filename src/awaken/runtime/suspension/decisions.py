@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import msgspec
 
 from awaken.contracts.clock import Clock
+from awaken.contracts.errors import LimitExceeded
 from awaken.contracts.runs.records import RunRequest
 from awaken.contracts.storage.dispatch import InputMode, RunDispatch
 from awaken.contracts.storage.store import Store
@@ -19,6 +20,9 @@ from awaken.contracts.suspension.verdicts import read_decision
 from .dispatch_plan import Decision
 from .resume import check_decision, stamp_decision
 
+_WORKFLOW = "workflow:"
+_ENVELOPE_BYTES = 10_000
+"""What the answer of a step has besides the decision."""
 Named = tuple[Ticket, ToolCallResume]
 """A decision with the ticket that it names."""
 
@@ -34,10 +38,14 @@ async def write_decisions(
         AlreadyDecided: A ticket was decided otherwise, closed, or has expired, or its run is
             being cancelled.
         InvalidInput: A decision does not fit its ticket.
+        LimitExceeded: It is larger than what a step of a workflow may keep.
     """
     # Processes that share a store use its clock, so that a deadline is the same for all of them.
     now = await store.now_ms() if store.is_shared else clock.now_ms()
     read = [(ticket, read_decision(ticket, given)) for ticket, given in named]
+    for ticket, given in read:
+        if ticket.suspension.action.startswith(_WORKFLOW):
+            _check_size(given)
     fresh = [
         (ticket.ticket_id, stamp_decision(given, now))
         for ticket, given in read
@@ -48,6 +56,16 @@ async def write_decisions(
     request = msgspec.structs.replace(then.request, decisions=tuple(fresh))
     queued = msgspec.structs.replace(then, request=request)
     return await store.decide(then.thread_id, then.run_id, fresh, queued)
+
+
+def _check_size(given: ToolCallResume) -> None:
+    """Refuse a decision that would end the workflow which waits for it: the ticket stays open."""
+    # Few programs have workflows.
+    from awaken.contracts.workflows.steps import RESULT_BYTES  # noqa: PLC0415
+
+    size, limit = len(msgspec.json.encode(given)), RESULT_BYTES - _ENVELOPE_BYTES
+    if size > limit:
+        raise LimitExceeded(what="The decision in bytes", size=size, limit=limit)
 
 
 def build_resume_dispatch(
