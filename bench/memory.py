@@ -5,6 +5,11 @@
                                                 load extensions, with sqlite-vec)
     python bench/memory.py --file bench.db      keep the file, and search in it again next time
 
+A Python that cannot load extensions says so with `--vectors`. Another one of the same version can
+use the packages of the environment:
+
+    PYTHONPATH=src:.venv/lib/python3.11/site-packages /usr/bin/python3 bench/memory.py --vectors
+
 Prints the times of searches by users who are chosen by chance, of the largest user, and of
 forgetting one fact: the time on the clock, and the processor time of the whole process, which
 depends less on what else the machine does. With vectors it also prints the recall: which part of

@@ -60,6 +60,7 @@ RUNTIME_METHODS = [
     "undo_compaction",
     "view",
     "wait",
+    "wait_for_follow_up",
     "with_options",
 ]
 STORE_METHODS = {

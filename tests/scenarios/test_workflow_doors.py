@@ -12,7 +12,6 @@ from awaken import (
     NaturalEnd,
     RunRequest,
     RunStatus,
-    SuspendTicket,
     WorkflowContext,
     tool,
     user,
@@ -28,7 +27,7 @@ from awaken.errors import (
 )
 from awaken.services.workflows import send_event
 from awaken.testing import make_virtual_runtime, run_in_virtual_time, wait_for_end
-from awaken.tools import StepRetry, Suspension
+from awaken.tools import StepRetry
 
 from .each_store import NewStore, each_store, sqlite
 from .test_workflow_edges import fails_with, play, slow
@@ -70,20 +69,6 @@ def test_the_id_of_a_patch_is_a_text() -> None:
         return ctx.patched(5)  # type: ignore[arg-type]
 
     fails_with("workflow_misuse", flow)
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: SuspendTicket(deciders="boss"),  # type: ignore[arg-type]
-        lambda: SuspendTicket(deciders=(1,)),  # type: ignore[arg-type]
-        lambda: Suspension(message=5),  # type: ignore[arg-type]
-        lambda: Suspension(action=None),  # type: ignore[arg-type]
-    ],
-)
-def test_a_ticket_that_no_store_could_read_again_cannot_be_made(make: Any) -> None:
-    with pytest.raises(TypeError):
-        make()
 
 
 def test_a_list_of_deciders_is_taken() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from awaken import AgentRuntime, Failed, ToolError, WorkflowContext, tool, workflow
 from awaken.contracts.workflows.steps import RESULT_BYTES
-from awaken.errors import ResultTooLarge, StepFailed, ValueTooLarge
+from awaken.errors import LimitExceeded, ResultTooLarge, StepFailed, ValueTooLarge
 from awaken.plugins import Plugin, SetResult
 from awaken.tools import ToolResult
 
@@ -169,5 +169,29 @@ def test_a_message_of_an_error_is_cut() -> None:
             ended = await runtime.wait(handle.run_id)
             assert isinstance(ended.termination, Failed)
             assert len(ended.termination.message) < 250_000
+
+    asyncio.run(story())
+
+
+@workflow
+async def asks(ctx: WorkflowContext) -> int:
+    """Ask a person, and count what is said."""
+    answer = await ctx.approve("Well?")
+    return len(answer.result or "") if answer else -1
+
+
+@pytest.mark.parametrize("kind", ["result", "reason"])
+def test_a_decision_that_no_step_could_keep_is_refused_and_its_ticket_stays_open(kind: str) -> None:
+    async def story() -> None:
+        async with AgentRuntime([asks]) as runtime:
+            waiting = await runtime.run("asks", {})
+            (ticket,) = waiting.tickets
+            with pytest.raises(LimitExceeded):
+                await runtime.decide(ticket.ticket_id, "resume", **{kind: LARGE})
+            assert [it.ticket_id for it in await runtime.tickets()] == [ticket.ticket_id]
+            # As much as is allowed is kept.
+            said = "x" * (RESULT_BYTES - 11_000)
+            await runtime.decide(ticket.ticket_id, "resume", result=said)
+            assert (await runtime.wait(waiting.run_id)).output == len(said)
 
     asyncio.run(story())

@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 
 from awaken import AgentRuntime, MailboxConfig, ToolError, WorkflowContext, tool, workflow
-from awaken.errors import StepFailed
+from awaken.errors import StepFailed, StepTimedOut
 from awaken.stores import MemoryStore
 from awaken.testing import make_virtual_runtime, run_in_virtual_time, wait_for_end
 from awaken.testing.virtual_time import VirtualClock
 from awaken.tools import StepRetry
+
+from .each_store import NewStore, each_store
 
 SLEEPERS = 20
 NO_SWEEP = MailboxConfig(sweep_ms=3_600_000)
@@ -139,3 +141,38 @@ def test_due_times_fire_and_their_runs_begin_within_a_second() -> None:
                 assert 0 <= (run.started_at or 0) - it.due_at <= BOUND_MS
 
     run_in_virtual_time(story)
+
+
+@each_store
+def test_timers_of_a_branch_fire_while_another_branch_executes(
+    new_store: NewStore, tmp_path: Path
+) -> None:
+    is_over = asyncio.Event()
+
+    @tool(effect="none")
+    async def work() -> str:
+        """Take as long as the run does: only a timer ends it."""
+        await asyncio.wait_for(is_over.wait(), 60)
+        return "worked"
+
+    @workflow(tools=[work])
+    async def races(ctx: WorkflowContext) -> list[Any]:
+        """Let timers end what takes too long."""
+        first, _ = await ctx.race(ctx.call(work), ctx.sleep(0.05))
+
+        async def expire() -> str:
+            with contextlib.suppress(StepTimedOut):
+                await ctx.wait_for("never", timeout=0.05)
+            await ctx.sleep(0.05)
+            return "expired"
+
+        second, said = await ctx.race(ctx.call(work), expire())
+        return [first, second, said]
+
+    async def story() -> None:
+        store = new_store(tmp_path)()
+        async with AgentRuntime([races], store=store, mailbox=NO_SWEEP) as runtime:
+            result = await asyncio.wait_for(runtime.run("races", {}), 50)
+            assert result.output == [1, 1, "expired"]
+
+    asyncio.run(story())

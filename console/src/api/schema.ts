@@ -8304,7 +8304,7 @@ export interface components {
          * @description What a run is for; lists show chats and tasks unless another kind is asked for.
          * @enum {unknown}
          */
-        RunKind: "chat" | "demo" | "eval" | "preview" | "replay" | "task";
+        RunKind: "chat" | "demo" | "eval" | "follow_up" | "preview" | "replay" | "task";
         /**
          * RunMode
          * @description How the run came to be executed.

@@ -47,6 +47,23 @@ class ControlCalls:
         check_text("run_id", run_id)
         return await self._control.wait(run_id, timeout_ms)
 
+    async def wait_for_follow_up(self, run_id: str, *, timeout_ms: int | None = None) -> RunResult:
+        """Wait until the run has ended in which plugins do their work after a run.
+
+        Args:
+            run_id: The run that it follows.
+            timeout_ms: How long to wait, in milliseconds. None waits without a limit.
+
+        Raises:
+            UnknownRun: No plugin has work after that run, or it has not ended yet.
+            TimeoutError: It takes longer than `timeout_ms`.
+        """
+        # Few programs have follow-up runs.
+        from awaken.runtime.loop.follow_ups import make_follow_up_id  # noqa: PLC0415
+
+        check_text("run_id", run_id)
+        return await self._control.wait(make_follow_up_id(run_id), timeout_ms)
+
     async def cancel(self, id_: str) -> bool:
         """Cancel a run; False when nothing with that id runs or waits.
 

@@ -133,6 +133,12 @@ class Node:
                 worker_id=self.worker_id,
                 refuse=self.refuse_run or refuse_alone,
             )
+            if self._signals is None:
+                from awaken.mailbox.run_signals import RunSignals  # noqa: PLC0415
+
+                # In memory too: runs that execute hear what the sweeper decides.
+                self._signals = RunSignals(engine, self.bus, self._heartbeat, tells=False)
+                self._signals.open()
             self._worker.start()
             self._sweeper.start()
 

@@ -58,7 +58,12 @@ class RunSignals:
         if signal.kind is not SignalKind.CONTROL:
             return
         active = self._engine.active.of_thread(signal.thread_id)
-        if active is not None and active.lease is not None:
+        if active is None:
+            return
+        if active.lease is None:
+            # In an unshared store no heartbeat looks for what was decided.
+            active.notify_input()
+        else:
             self._heartbeat.look_at(active.lease)
 
     def _tell_commit(self, commit: Commit) -> None:

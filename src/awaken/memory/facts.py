@@ -69,6 +69,8 @@ class FactBook:
         A fact that is known is returned as it is; if it would expire sooner, it is kept as long as
         the new one would be.
         """
+        if isinstance(texts, str):
+            raise InvalidInput(what="The facts", problem="give a list of texts, not a text")
         cleaned = [self._check_text(text) for text in texts]
         now = self._clock.now_ms()
         expires_at = _expiry(now, ttl_ms)

@@ -2,9 +2,12 @@
 
 import hashlib
 import unicodedata
+from collections.abc import Iterator
 
 from awaken.redaction import remove_secrets
 
+PIECE_CHARS = 200_000
+"""How much of a text is searched for secrets at once."""
 _KEPT = frozenset("\n\t")
 
 
@@ -16,7 +19,22 @@ def clean_text(text: str) -> str:
     """
     composed = unicodedata.normalize("NFC", text.replace("\r\n", "\n").replace("\r", "\n"))
     shown = "".join(char for char in composed if char in _KEPT or not _is_hidden(char))
-    return remove_secrets(shown).strip()
+    # Piece by piece: of a longer text the rest would count as secret.
+    return "".join(remove_secrets(it) for it in _cut_pieces(shown)).strip()
+
+
+def _cut_pieces(text: str) -> Iterator[str]:
+    """Cut a long text where no secret can be: between paragraphs, else lines, else words."""
+    start = 0
+    while len(text) - start > PIECE_CHARS:
+        end = start + PIECE_CHARS
+        for mark in ("\n\n", "\n", " "):
+            if (place := text.rfind(mark, start + PIECE_CHARS // 2, end)) > 0:
+                end = place + len(mark)
+                break
+        yield text[start:end]
+        start = end
+    yield text[start:]
 
 
 def digest_fact(text: str) -> str:

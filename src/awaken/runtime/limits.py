@@ -38,6 +38,8 @@ class Limits(StrictRecord, frozen=True, kw_only=True):
     """How long the host's resolver may take for an agent and the agents that it names."""
     run_end_ms: int = 30_000
     """How long the hooks of the last phase may take."""
+    follow_up_ms: int = 120_000
+    """How long the work of one plugin after a run may take."""
     phase_rounds: int = 16
     inbox_messages: int = 256
     stream_checkpoint_ms: int = 2_000

@@ -237,7 +237,7 @@ class Run(msgspec.Struct, eq=False, weakref=True):
     """Held by the tool call that makes a side call to the model."""
     remote_end: RemoteEnd | None = None
     """How the turn at a remote backend ended."""
-    successors: tuple[RunDispatch, ...] = ()  # What a workflow continues as, queued at its end.
+    successors: tuple[RunDispatch, ...] = ()  # Runs that the commit of its end queues.
     waiting: Waiting | None = None  # What a workflow waits for; of other runs, tickets say it.
 
     @property

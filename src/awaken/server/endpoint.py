@@ -207,7 +207,11 @@ class Endpoint:
     def _query(self, scope: Scope) -> Any:
         try:
             text = scope["query_string"].decode("ascii")
-            given = dict(parse_qsl(text, max_num_fields=100, errors="strict"))
+            # What changes something takes no blank value: it would be as if it was not given.
+            is_strict = self.route.method != "GET"
+            given = dict(
+                parse_qsl(text, keep_blank_values=is_strict, max_num_fields=100, errors="strict")
+            )
             named = normalize_keys(given, self._aliases)
             found: Any = msgspec.convert(named, self.route.query, strict=False)
         except (msgspec.ValidationError, ValueError) as error:

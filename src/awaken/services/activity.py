@@ -149,7 +149,7 @@ class ActivityFeed:
             ids = {"ticket_id": ticket.ticket_id, "run_id": ticket.run_id, "thread_id": thread_id}
             self.publish(ActivityKind.TICKET, ids, ticket.status.value)
         for dispatch in commit.enqueued:
-            ids = {"run_id": dispatch.run_id, "thread_id": thread_id}
+            ids = {"run_id": dispatch.run_id, "thread_id": dispatch.thread_id}
             self.publish(ActivityKind.DISPATCH, ids, dispatch.status.value)
 
     def _on_signal(self, signal: Signal) -> None:

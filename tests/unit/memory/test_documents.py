@@ -16,7 +16,13 @@ from tests.postgres.server import server
 from tests.postgres.stores import opened
 
 from awaken import AgentRuntime
-from awaken.errors import EmbeddingFailed, MemoryFull, UnknownDocument, UnreadableDocument
+from awaken.errors import (
+    EmbeddingFailed,
+    InvalidInput,
+    MemoryFull,
+    UnknownDocument,
+    UnreadableDocument,
+)
 from awaken.extensions.memory import (
     DocumentDraft,
     DocumentFormat,
@@ -358,3 +364,35 @@ def test_sqlite_compares_vectors_where_python_loads_extensions() -> None:
         check=False,
     )
     assert done.stdout.startswith("compared"), done.stderr[-2000:]
+
+
+@pytest.mark.parametrize("letter", ["e", "é", "\uff45"])
+def test_a_long_text_is_kept_whole_without_its_secrets(letter: str) -> None:
+    key = "sk-abcdefghijklmnopqrstuvwxyz0123456789ABCD"
+    lines = [f"{letter * 60} line{number}." for number in range(20_000)]
+    # Also where a piece of the text ends that is searched at once.
+    lines[2_900:3_200:3] = [f"The key is {key} here." for _ in range(100)]
+    text = "\n".join([*lines, "The last word is ARMADILLO."])
+
+    async def run() -> None:
+        async with AgentRuntime() as runtime:
+            place = knowledge_collection("acme", "books")
+            made = await runtime.knowledge.ingest(place, DocumentDraft(data=text, id="d"))
+            assert made.chars > 1_200_000
+            for word in ("ARMADILLO", "line19999", "line5000"):
+                found = await runtime.knowledge.search(place, word)
+                assert word in found[0].text
+            found = await runtime.knowledge.search(place, "key", limit=100)
+            assert found
+            assert not any(key in it.text for it in found)
+
+    asyncio.run(run())
+
+
+def test_a_text_is_no_list_of_facts() -> None:
+    async def run() -> None:
+        async with AgentRuntime() as runtime:
+            with pytest.raises(InvalidInput, match="a list of texts"):
+                await runtime.memory.remember(user_memory(None, "ann"), "tea", FactSource())
+
+    asyncio.run(run())

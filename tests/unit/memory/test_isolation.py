@@ -199,6 +199,22 @@ def test_the_tools_and_the_injection_of_a_run_are_those_of_its_principal(kind: s
 FACTS = "/v1/memory/facts"
 
 
+def test_a_blank_owner_is_never_taken_for_the_caller() -> None:
+    async def run() -> None:
+        async with AgentRuntime() as runtime:
+            app = runtime.asgi(
+                config(token("ann", frozenset({Access.READ, Access.INVOKE}), tenant_id="acme"))
+            )
+            await runtime.memory.remember(user_memory("acme", "ann"), ["tea"], FactSource())
+            for query in ("project=", "user_id=", "projectId=&project=", "tenant_id="):
+                refused = await ask(app, "DELETE", f"{FACTS}?{query}", headers=bearer("ann"))
+                assert refused.status == 400, (query, refused.body)
+            found = await ask(app, "GET", FACTS, headers=bearer("ann"))
+            assert [it["text"] for it in found.json["items"]] == ["tea"]
+
+    asyncio.run(run())
+
+
 @pytest.mark.parametrize("kind", ["memory", "sqlite"])
 def test_a_caller_reaches_its_own_facts_only_over_every_route(kind: str) -> None:
     usual = frozenset({Access.READ, Access.INVOKE, Access.DECIDE})

@@ -8,15 +8,29 @@ from typing import Any
 import msgspec
 import pytest
 
-from awaken import Agent, AgentRuntime, Budget, SuspendTicket, ToolContext, tool
+from awaken import (
+    Agent,
+    AgentRuntime,
+    Budget,
+    Failed,
+    RunRequest,
+    RunResult,
+    RunStatus,
+    Stopped,
+    SuspendTicket,
+    ToolContext,
+    tool,
+)
 from awaken.contracts.identity import RunIdentity
 from awaken.contracts.lifecycle import NaturalEnd
 from awaken.contracts.messages.content import Text
-from awaken.contracts.messages.message import MessageMetadata, user
+from awaken.contracts.messages.message import user
 from awaken.contracts.models.inference import StreamResult
-from awaken.contracts.plugins.plugin import RunEndContext
+from awaken.contracts.plugins.plugin import AfterRunContext
+from awaken.contracts.runs.records import RunKind
 from awaken.contracts.specs.agents import AgentSpec
-from awaken.contracts.state.keys import Snapshot
+from awaken.contracts.storage.queries import DispatchQuery
+from awaken.events import RunFinish
 from awaken.extensions.memory import (
     FactOrigin,
     FactSource,
@@ -241,6 +255,11 @@ def test_nothing_is_asked_after_a_run_unless_extraction_is_on() -> None:
 EXTRACTING = MemoryConfig(extract=True, extract_facts=2, ttl_days=30)
 
 
+async def learn(runtime: AgentRuntime, run_id: str) -> RunResult:
+    """Wait until the run that follows a run has ended."""
+    return await runtime.wait_for_follow_up(run_id, timeout_ms=50_000)
+
+
 def test_extraction_remembers_what_the_model_found_without_secrets() -> None:
     key = "sk-abcdefghijklmnopqrstuvwxyz0123456789ABCD"
     found = f'Here: ["Lives in Rome", "Has the key {key}", "one too many"] .'
@@ -248,13 +267,18 @@ def test_extraction_remembers_what_the_model_found_without_secrets() -> None:
 
     async def scenario(runtime: AgentRuntime) -> None:
         result = await runtime.run("a", f"I live in Rome, my key is {key}.", **WHOSE)
+        learnt = await learn(runtime, result.run_id)
         facts = (await runtime.memory.list_facts(ANN)).items
         assert [it.text for it in facts] == ["Lives in Rome", "Has the key [secrets.model_key]"]
         assert {it.source.origin for it in facts} == {FactOrigin.EXTRACTION}
         assert {it.source.run_id for it in facts} == {result.run_id}
         assert all(it.expires_at == it.created_at + 30 * 86_400_000 for it in facts)
-        # The run is charged for the question.
-        assert (result.usage.total_tokens or 0) >= 30
+        # The run that follows is charged for the question, as the tenant and the user of the run.
+        assert (result.usage.total_tokens, learnt.usage.total_tokens) == (30, 30)
+        record = await runtime.get_run(learnt.run_id)
+        assert (record.tenant_id, record.user_id) == ("acme", "ann")
+        assert (record.kind, record.parent_run_id) == ("follow_up", result.run_id)
+        assert await runtime.messages(record.thread_id) == ()
 
     run_agent(model, scenario, MemoryPlugin(EXTRACTING))
     assert not any(key in it for it in told(model)[1])
@@ -265,61 +289,126 @@ def test_an_extraction_that_fails_harms_no_run(answer: Any) -> None:
     model = ScriptedModel(["Nice.", answer])
 
     async def scenario(runtime: AgentRuntime) -> None:
-        assert (await runtime.run("a", "I live in Rome.", **WHOSE)).text == "Nice."
+        result = await runtime.run("a", "I live in Rome.", **WHOSE)
+        assert result.text == "Nice."
+        learnt = await learn(runtime, result.run_id)
+        assert isinstance(learnt.termination, Failed) is isinstance(answer, RuntimeError)
         assert (await runtime.memory.list_facts(ANN)).items == ()
 
     run_agent(model, scenario, MemoryPlugin(EXTRACTING))
 
 
-def test_a_slow_extraction_delays_the_end_of_a_run_by_its_bound_only() -> None:
-    model = ScriptedModel(["Nice.", Turn('["Lives in Rome"]', delay_ms=40_000)])
+def test_a_run_ends_before_anything_is_extracted_from_it() -> None:
+    asked, may_answer = asyncio.Event(), asyncio.Event()
+
+    async def answer(_request: Any) -> str:
+        asked.set()
+        await may_answer.wait()
+        return '["Lives in Rome"]'
+
+    model = ScriptedModel(["Nice.", answer])
+
+    async def scenario(runtime: AgentRuntime) -> None:
+        handle = await runtime.start("a", "I live in Rome.", **WHOSE)
+        events = [it async for it in handle.events()]
+        assert isinstance(events[-1], RunFinish)
+        assert (await handle.result()).text == "Nice."
+        assert not may_answer.is_set()
+        # Another run of the thread does not wait for it either.
+        await asked.wait()
+        may_answer.set()
+        await learn(runtime, handle.run_id)
+        assert len((await runtime.memory.list_facts(ANN)).items) == 1
+
+    run_agent(model, scenario, MemoryPlugin(EXTRACTING))
+
+
+def test_a_slow_extraction_is_given_up_after_its_bound() -> None:
+    model = ScriptedModel(["Nice.", Turn('["Lives in Rome"]', delay_ms=90_000)])
     config = msgspec.structs.replace(EXTRACTING, extract_ms=100)
 
     async def scenario(runtime: AgentRuntime) -> None:
-        # The runtime itself would wait for 30 seconds.
-        async with asyncio.timeout(20):
-            assert (await runtime.run("a", "I live in Rome.", **WHOSE)).text == "Nice."
+        result = await runtime.run("a", "I live in Rome.", **WHOSE)
+        learnt = await learn(runtime, result.run_id)
+        assert isinstance(learnt.termination, Failed)
         assert (await runtime.memory.list_facts(ANN)).items == ()
 
     run_agent(model, scenario, MemoryPlugin(config))
 
 
-def test_an_extraction_needs_the_budget_of_the_run() -> None:
+@pytest.mark.parametrize("scope", ["run", "thread"])
+def test_an_extraction_needs_the_budget_of_the_run(scope: str) -> None:
     much = TokenUsage(prompt_tokens=99_980, completion_tokens=20, total_tokens=100_000)
     model = ScriptedModel([Turn("Nice.", usage=much), '["Lives in Rome"]'])
 
     async def scenario(runtime: AgentRuntime) -> None:
         result = await runtime.run(
-            "a", "I live in Rome.", budgets=[Budget(scope="run", tokens=100_005)], **WHOSE
+            "a", "I live in Rome.", budgets=[Budget(scope=scope, tokens=100_005)], **WHOSE
         )
         assert result.text == "Nice."
+        assert isinstance((await learn(runtime, result.run_id)).termination, Stopped)
         assert (await runtime.memory.list_facts(ANN)).items == ()
 
     run_agent(model, scenario, MemoryPlugin(EXTRACTING))
     assert len(model.requests) == 1
 
 
-def test_facts_are_extracted_once_although_the_end_of_a_run_is_repeated_after_a_crash() -> None:
+def test_the_extractions_of_a_user_have_no_thread_budget_together() -> None:
+    # All follow-ups of a user are on one thread, which is no conversation.
+    much = TokenUsage(prompt_tokens=2_500, completion_tokens=100, total_tokens=2_600)
+    answers = [Turn(f'["Fact {number}"]', usage=much) for number in range(3)]
+    model = ScriptedModel([it for answer in answers for it in ("Nice.", answer)])
+
+    async def scenario(runtime: AgentRuntime) -> None:
+        for number in range(3):
+            result = await runtime.run("a", "I live in Rome.", **WHOSE)
+            await learn(runtime, result.run_id)
+            assert len((await runtime.memory.list_facts(ANN)).items) == number + 1
+
+    plugin = MemoryPlugin(msgspec.structs.replace(EXTRACTING, inject_facts=0))
+    run_agent(model, scenario, plugin, budgets=[Budget(scope="thread", tokens=5_000)])
+
+
+def test_nothing_is_extracted_from_a_preview_and_from_a_run_that_did_not_end_by_itself() -> None:
+    model = ScriptedModel([RuntimeError("broken"), "Nice."])
+
+    async def scenario(runtime: AgentRuntime) -> None:
+        for purpose in (RunKind.CHAT, RunKind.PREVIEW):
+            request = RunRequest(agent_id="a", messages=(user("Hi."),), purpose=purpose, **WHOSE)
+            result = await (await runtime.start(request)).result()
+            assert result.status is RunStatus.DONE
+        assert {it.kind for it in await runtime.list_runs()} == {RunKind.CHAT, RunKind.PREVIEW}
+        assert (await runtime.store.list_dispatches(DispatchQuery())).items == ()
+
+    run_agent(model, scenario, MemoryPlugin(EXTRACTING))
+
+
+def make_context(ask_model: Any, exists: Any, config: MemoryConfig = EXTRACTING) -> AfterRunContext:
+    return AfterRunContext(
+        agent=AgentSpec(id="a", model_id="m"),
+        run=RunIdentity(thread_id="t", run_id="r", agent_id="a", **WHOSE),
+        messages=[user("Hi.")],
+        prepared=config,
+        termination=NaturalEnd(),
+        ask_model=ask_model,
+        exists=exists,
+    )
+
+
+def test_facts_are_extracted_once_although_the_work_is_repeated_after_a_crash() -> None:
     asked: list[str] = []
 
     async def ask_model(messages: Any, system: tuple[str, ...] = ()) -> StreamResult:
         asked.append(messages[0].text)
         return StreamResult(content=(Text(text=f'["Lives in Rome {len(asked)}"]'),))
 
+    async def exists() -> bool:
+        return True
+
     async def run() -> None:
         async with AgentRuntime() as runtime:
-            said = msgspec.structs.replace(user("Hi."), metadata=MessageMetadata(run_id="r"))
-            context = RunEndContext(
-                snapshot=Snapshot(0, {}),
-                agent=AgentSpec(id="a", model_id="m"),
-                run=RunIdentity(thread_id="t", run_id="r", agent_id="a", **WHOSE),
-                messages=[said],
-                prepared=EXTRACTING,
-                termination=NaturalEnd(),
-                ask_model=ask_model,
-            )
             for _ in range(3):
-                await extract_facts(runtime.memory, context)
+                await extract_facts(runtime.memory, make_context(ask_model, exists))
             facts = (await runtime.memory.list_facts(ANN)).items
             assert [it.text for it in facts] == ["Lives in Rome 1"]
             # Two processes that both got an answer: one of them writes.
@@ -329,3 +418,25 @@ def test_facts_are_extracted_once_although_the_end_of_a_run_is_repeated_after_a_
 
     asyncio.run(run())
     assert len(asked) == 1
+
+
+@pytest.mark.parametrize("checks", [0, 1])
+def test_nothing_is_kept_of_a_run_that_is_deleted_meanwhile(checks: int) -> None:
+    left = [True] * checks
+
+    async def ask_model(_messages: Any, system: tuple[str, ...] = ()) -> StreamResult:
+        return StreamResult(content=(Text(text='["Lives in Rome", "Likes tea"]'),))
+
+    async def exists() -> bool:
+        return bool(left) and left.pop()
+
+    async def run() -> None:
+        async with AgentRuntime() as runtime:
+            await runtime.memory.remember(ANN, ["Likes tea"], SOURCE)
+            await extract_facts(runtime.memory, make_context(ask_model, exists))
+            # What was known before the run stays.
+            facts = (await runtime.memory.list_facts(ANN)).items
+            assert [it.text for it in facts] == ["Likes tea"]
+
+    asyncio.run(run())
+    assert not left

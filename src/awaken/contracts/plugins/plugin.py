@@ -128,23 +128,50 @@ class RunEndContext(PhaseContext, kw_only=True, gc=False):
     """The run is ending; `termination` says how."""
 
     termination: Termination
-    ask_model: "AskModel | None" = None
-    """Calls the agent's model once, outside of the transcript; the run is charged for it."""
 
 
 class AskModel(Protocol):
-    """Calls the agent's model on behalf of a plugin; within the budgets of the run."""
+    """Calls the agent's model on behalf of a plugin, within the budgets."""
 
     async def __call__(
         self, messages: Sequence[Message], system: tuple[str, ...] = ()
     ) -> StreamResult:
-        """Return the answer to these messages; without tools.
+        """Return the answer to these messages; without tools, outside of any transcript.
 
         Raises:
             ModelError: The model could not answer.
             BudgetExceeded: A budget does not allow the call.
         """
         ...
+
+
+class FinishedRun(msgspec.Struct, kw_only=True, gc=False):
+    """A run that has ended."""
+
+    run: RunIdentity
+    agent: AgentSpec
+    """The agent that spoke last."""
+    termination: Termination
+    prepared: Any = None
+    """What this plugin's `prepare` returned for the agent."""
+
+
+class AfterRunContext(FinishedRun, kw_only=True, gc=False):
+    """What work after a run receives."""
+
+    messages: Sequence[Message]
+    """What was said in the run, the newest messages if they are many."""
+    ask_model: AskModel
+    """Calls the agent's model; the follow-up run is charged for it."""
+    exists: Callable[[], Awaitable[bool]]
+    """Whether the run is still stored: its thread may have been deleted meanwhile."""
+
+
+IsWanted = Callable[[FinishedRun], bool]
+"""Whether there is work after a run; pure and cheap, as it is asked while the run ends."""
+
+AfterRunWork = Callable[[AfterRunContext], Awaitable[None]]
+"""Work after a run; after a crash it is done again, so it must be idempotent."""
 
 
 class Block(Record, frozen=True, kw_only=True, tag_field="type", tag="block"):
@@ -379,6 +406,14 @@ class PluginRegistrar(Protocol):
 
     def instrument(self, maker: InstrumentMaker) -> None:
         """Watch runs that begin with this agent."""
+        ...
+
+    def after_run(self, work: AfterRunWork, *, is_wanted: IsWanted) -> None:
+        """Do work after runs that `is_wanted` chooses.
+
+        It is done in a follow-up run of the same agent, tenant and user, which is queued by the
+        commit that ends the run: it delays no caller, and no crash loses it.
+        """
         ...
 
 

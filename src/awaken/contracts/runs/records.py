@@ -99,6 +99,8 @@ class RunKind(StrEnum):
     EVAL = "eval"
     REPLAY = "replay"
     DEMO = "demo"
+    FOLLOW_UP = "follow_up"
+    """Work that plugins do after another run has ended; `parent_run_id` names that run."""
 
 
 LISTED_KINDS = (RunKind.CHAT, RunKind.TASK)

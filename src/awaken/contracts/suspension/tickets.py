@@ -64,13 +64,6 @@ class Suspension(Record, frozen=True, kw_only=True):
     choices: dict[str, bool] | None = None
     """The named options of a decision, and whether each of them permits the call."""
 
-    def __post_init__(self) -> None:
-        for value in (self.id, self.action, self.message):
-            if not isinstance(value, str):
-                # Stored, it could not be read again.
-                message = f"id, action and message of a Suspension are texts, not {value!r}"
-                raise TypeError(message)
-
 
 class PendingToolCall(Record, frozen=True, kw_only=True):
     """The call in the form that a client displays."""
@@ -98,14 +91,6 @@ class SuspendTicket(Record, frozen=True, kw_only=True):
     """The kind of the question; absent: derived from the mode and the schema."""
     hears_refusal: bool = False
     """Whether the tool is run to receive a refusal; otherwise a refused call is not run."""
-
-    def __post_init__(self) -> None:
-        users = self.deciders
-        is_list = users is None or isinstance(users, tuple | list)
-        if not is_list or not all(isinstance(it, str) for it in users or ()):
-            # Stored, it could not be read again.
-            message = f"deciders of a SuspendTicket are a tuple of users, not {users!r}"
-            raise TypeError(message)
 
     @property
     def question_kind(self) -> Asks:

@@ -1,7 +1,7 @@
 """Memory across conversations: facts about a user or a project, and search in documents.
 
 `MemoryPlugin` adds it to an agent. Belongs here: the tools, what a run is told at its start, and
-what is learnt from it at its end. Does not: how facts are kept and found (`awaken.memory`).
+what is learnt after it. Does not: how facts are kept and found (`awaken.memory`).
 """
 
 from awaken.contracts.memory.access import DocumentDraft, FactAccess, KnowledgeAccess, MemoryAccess

@@ -28,7 +28,8 @@ class MemoryConfig(StrictRecord, frozen=True, kw_only=True):
     """Whether the model is asked, after each run, what is worth remembering about the user."""
     extract_facts: Annotated[int, Meta(ge=1, le=20)] = 5
     """How many facts one run may add that way."""
-    extract_ms: Annotated[int, Meta(ge=100, le=30_000)] = 10_000
-    """How long the question may delay the end of the run; nothing is learnt if it takes longer."""
+    extract_ms: Annotated[int, Meta(ge=100, le=100_000)] = 30_000
+    """How long the question may take, after the end of the run; nothing is learnt if it takes
+    longer."""
     collections: tuple[Name, ...] = ()
     """The collections of documents that `search_knowledge` may search."""

@@ -1,23 +1,23 @@
-"""What is learnt from a run at its end: the model is asked once, and its answer is data."""
+"""What is learnt from a run after its end: the model is asked, and its answer is data."""
 
 import asyncio
-import logging
 from collections.abc import Sequence
+from contextlib import suppress
 
 import msgspec
 
 from awaken.contracts.identity import normalize_id
 from awaken.contracts.lifecycle import NaturalEnd
 from awaken.contracts.memory.access import FactAccess
-from awaken.contracts.memory.records import FactOrigin, FactSource, user_memory
+from awaken.contracts.memory.errors import UnknownFact
+from awaken.contracts.memory.records import FactOrigin, FactSource
 from awaken.contracts.messages.message import Message, Role, user
-from awaken.contracts.plugins.plugin import RunEndContext
-from awaken.redaction import make_loggable, remove_secrets
+from awaken.contracts.plugins.plugin import AfterRunContext, FinishedRun
+from awaken.redaction import remove_secrets
 
 from .config import MemoryConfig
 from .injection import escape_fact
-
-logger = logging.getLogger(__name__)
+from .owners import find_owner
 
 TRANSCRIPT_CHARS = 12_000
 DAY_MS = 86_400_000
@@ -31,53 +31,59 @@ task alone, nothing that the person did not say. Answer [] if there is nothing."
 _SENTENCES = msgspec.json.Decoder(list[str])
 
 
-async def extract_facts(facts: FactAccess, context: RunEndContext) -> None:
-    """Remember what the run tells about its user. Never raises: the run has its outcome.
+def wants_extraction(ended: FinishedRun) -> bool:
+    """Whether something may be learnt from a run: it has a user, and ended by itself."""
+    config: MemoryConfig = ended.prepared
+    has_user = normalize_id(ended.run.user_id) is not None
+    return config.extract and has_user and isinstance(ended.termination, NaturalEnd)
 
-    After a crash the end of a run is repeated; facts are added once, whatever is asked twice.
+
+async def extract_facts(facts: FactAccess, context: AfterRunContext) -> None:
+    """Remember what a run tells about its user.
+
+    After a crash it is repeated: the model may be asked twice, but facts are added once. Nothing is
+    kept of a run that was deleted before its facts were written, or while they were.
+
+    Raises:
+        AwakenError: The model could not be asked, or the facts could not be written.
+        TimeoutError: The model took too long.
     """
     config: MemoryConfig = context.prepared
-    run, user_id = context.run, normalize_id(context.run.user_id)
-    if user_id is None or context.ask_model is None:
+    run, owner = context.run, find_owner(context.run, config, "user")
+    text, once = _read_conversation(context.messages), f"extraction:{run.run_id}"
+    if not text or await facts.was_done(owner, once):
         return
-    if not isinstance(context.termination, NaturalEnd):
-        return
-    owner, once = user_memory(run.tenant_id, user_id), f"extraction:{run.run_id}"
-    try:
-        text = _read_conversation(context.messages, run.run_id)
-        if not text or await facts.was_done(owner, once):
-            return
+    async with asyncio.timeout(config.extract_ms / 1000):
         system = SYSTEM.format(count=config.extract_facts)
-        # The run is charged for the question, so that it ends after it: not much later.
-        async with asyncio.timeout(config.extract_ms / 1000):
-            answer = await context.ask_model([user(text)], system=(system,))
-        found = _read_sentences(answer.text)[: config.extract_facts]
-        kept = [it for it in found if it.strip() and len(it) <= facts.limits.fact_chars]
-        source = FactSource(
-            origin=FactOrigin.EXTRACTION,
-            run_id=run.run_id,
-            thread_id=run.thread_id,
-            agent_id=context.agent.id,
-            by=user_id,
-        )
-        ttl_ms = None if config.ttl_days is None else config.ttl_days * DAY_MS
-        await facts.remember(owner, kept, source, ttl_ms=ttl_ms, once=once)
-    except Exception as error:
-        logger.warning(
-            "Nothing was learnt from run '%s'.", run.run_id, exc_info=make_loggable(error)
-        )
+        answer = await context.ask_model([user(text)], system=(system,))
+    found = _read_sentences(answer.text)[: config.extract_facts]
+    kept = [it for it in found if it.strip() and len(it) <= facts.limits.fact_chars]
+    if not await context.exists():
+        return
+    source = FactSource(
+        origin=FactOrigin.EXTRACTION,
+        run_id=run.run_id,
+        thread_id=run.thread_id,
+        agent_id=context.agent.id,
+        by=owner.name,
+    )
+    ttl_ms = None if config.ttl_days is None else config.ttl_days * DAY_MS
+    written = await facts.remember(owner, kept, source, ttl_ms=ttl_ms, once=once)
+    new = [it for it in written if it.source.run_id == run.run_id]
+    if new and not await context.exists():
+        for fact in new:
+            with suppress(UnknownFact):
+                await facts.forget(owner, fact.id)
 
 
-def _read_conversation(messages: Sequence[Message], run_id: str) -> str:
-    """The texts of the user and the agent in one run, the newest if they are long, framed.
+def _read_conversation(messages: Sequence[Message]) -> str:
+    """The texts of the user and the agent in a run, the newest if they are long, framed.
 
     Secrets are replaced before a model reads them.
     """
     lines: list[str] = []
     left = TRANSCRIPT_CHARS
     for message in reversed(messages):
-        if message.metadata is None or message.metadata.run_id != run_id:
-            continue
         if message.role not in (Role.USER, Role.ASSISTANT) or not message.text.strip():
             continue
         line = f"{message.role.value}: {escape_fact(remove_secrets(message.text))}"[:left]

@@ -1,4 +1,4 @@
-"""The plugin: four tools, facts at the start of a run, and learning at its end."""
+"""The plugin: four tools, facts at the start of a run, and learning after its end."""
 
 from collections.abc import Mapping, Sequence
 
@@ -14,12 +14,12 @@ from awaken.contracts.plugins.loop_state import (
     ToolFilter,
 )
 from awaken.contracts.plugins.plugin import (
+    AfterRunContext,
     BeforeInferenceContext,
     ConfigSection,
     Plugin,
     PluginHost,
     PluginRegistrar,
-    RunEndContext,
     RunStartContext,
 )
 from awaken.contracts.specs.agents import AgentSpec
@@ -27,7 +27,7 @@ from awaken.contracts.state.keys import StateCommand
 from awaken.contracts.tools.tool import ToolDescriptor
 
 from .config import SECTION, MemoryConfig
-from .extraction import extract_facts
+from .extraction import extract_facts, wants_extraction
 from .injection import (
     CONTEXT_KEY,
     IS_INJECTED,
@@ -64,7 +64,7 @@ class MemoryPlugin(Plugin):
         self._tools = make_tools(self._get_memory)
 
     def register(self, registrar: PluginRegistrar) -> None:
-        """Register the tools, the state key, and the hooks of the start and the end of a run."""
+        """Register the tools, the state keys, the hooks of a run, and the work after it."""
         registrar.key(IS_INJECTED)
         registrar.key(TOLD_FACTS)
         for tool in self._tools:
@@ -73,7 +73,7 @@ class MemoryPlugin(Plugin):
         registrar.observer(Phase.RUN_START, _make_durable)
         registrar.hook(Phase.BEFORE_INFERENCE, _hide_search)
         registrar.hook(Phase.BEFORE_INFERENCE, self._repeat)
-        registrar.observer(Phase.RUN_END, self._end)
+        registrar.after_run(self._learn, is_wanted=wants_extraction)
 
     def config_sections(self) -> Sequence[ConfigSection]:
         """The section `memory`."""
@@ -114,9 +114,8 @@ class MemoryPlugin(Plugin):
     async def _repeat(self, context: BeforeInferenceContext) -> StateCommand | None:
         return await repeat_injection(self._get_memory().facts, context)
 
-    async def _end(self, context: RunEndContext) -> None:
-        if context.prepared.extract:
-            await extract_facts(self._get_memory().facts, context)
+    async def _learn(self, context: AfterRunContext) -> None:
+        await extract_facts(self._get_memory().facts, context)
 
     def _get_memory(self) -> MemoryAccess:
         if self._given is not None:

@@ -7,7 +7,7 @@ from functools import partial
 
 from awaken.contracts.errors import LeaseLost, ThreadBusy, ThreadClaimed
 from awaken.contracts.lifecycle import NaturalEnd, RunStatus
-from awaken.contracts.runs.records import RunRequest, RunResult
+from awaken.contracts.runs.records import RunKind, RunRequest, RunResult
 from awaken.contracts.storage.dispatch import DispatchStatus
 from awaken.contracts.storage.queries import DispatchQuery
 from awaken.contracts.storage.store import Store
@@ -29,7 +29,7 @@ from .admission import Admission
 from .continuation import CannotGoOn
 
 # Bound once: Python 3.11 reads a member through its class slowly.
-_DONE = RunStatus.DONE
+_DONE, _FOLLOW_UP = RunStatus.DONE, RunKind.FOLLOW_UP
 _LOOK_S = 0.02
 _LOOKS = 100
 """How often to check a thread that should be free at once."""
@@ -177,6 +177,9 @@ class Execution:
             if run.agent.is_local:
                 is_workflow = run.agent.workflow is not None or run.record.is_workflow
                 body = _find_workflow_body() if is_workflow else None
+                if run.record.purpose is _FOLLOW_UP:
+                    # It takes no step, and is not the plugins' run but their work.
+                    body, run.has_phases = _find_follow_up_body(), False
                 ended = await call_backend(run, drive=partial(drive_run, run, body))
             else:
                 # Loaded by the first run of a remote agent: most programs have none.
@@ -256,6 +259,13 @@ def _find_workflow_body() -> Body:
     from awaken.runtime.workflows.driver import drive_workflow  # noqa: PLC0415
 
     return drive_workflow
+
+
+def _find_follow_up_body() -> Body:
+    # Loaded by the first follow-up run: most programs have none.
+    from awaken.runtime.loop.follow_ups import follow_up  # noqa: PLC0415
+
+    return follow_up
 
 
 async def _instruct(run: Run) -> None:

@@ -39,7 +39,6 @@ from awaken.contracts.plugins.plugin import RunEndContext, StepEndContext
 from awaken.contracts.runs.records import Waiting, WaitingReason
 from awaken.contracts.storage.store import CancelWanted, OutboxEntry
 from awaken.contracts.tasks import BACKGROUND_TASKS
-from awaken.runtime.inference.side_calls import side_answer
 from awaken.runtime.journal.bookmark import RemoteEnd
 from awaken.runtime.journal.run_log import log_failure
 from awaken.runtime.journal.streams import block_events
@@ -119,6 +118,8 @@ async def close_run(run: Run, termination: Termination) -> Termination:
             run.end(termination)
             if run.has_phases and run.has_work(Phase.RUN_END):
                 await _run_last_phase(run, termination)
+            if run.agent.env.after_runs:
+                await _queue_follow_up(run, termination)
         # Charge the time since the last call; a run that waits continues counting from here.
         if run.has_budgets:
             await run.cancels.carry_through(partial(close_accounts, run))
@@ -130,6 +131,10 @@ async def close_run(run: Run, termination: Termination) -> Termination:
         except CancelWanted as wanted:
             # Another process acknowledged a cancel request that this process has not seen yet.
             termination = Cancelled(cause=wanted.cause)
+            if run.successors:
+                # Nothing comes after a run that is cancelled.
+                run.successors = ()
+                run.record = msgspec.structs.replace(run.record, continued_as=None)
             await _write_outcome(run, termination, None)
         if type(termination) is Failed:
             log_failure(run.record, termination)
@@ -243,10 +248,7 @@ async def _run_last_phase(run: Run, termination: Termination) -> None:
     await run.cancels.carry_through(run.flush)
     try:
         async with asyncio.timeout(run.services.limits.run_end_ms / 1000):
-            ask_model = partial(side_answer, run)
-            context = phase_context(
-                run, RunEndContext, termination=termination, ask_model=ask_model
-            )
+            context = phase_context(run, RunEndContext, termination=termination)
             await run_phase(run, Phase.RUN_END, context)
     except asyncio.CancelledError:
         # Too late to change the outcome; only the hooks are interrupted.
@@ -256,6 +258,13 @@ async def _run_last_phase(run: Run, termination: Termination) -> None:
             raise
         # The outcome is decided; a hook that fails now cannot change it.
         logger.exception("A run_end hook of run '%s' failed.", run.identity.run_id)
+
+
+async def _queue_follow_up(run: Run, termination: Termination) -> None:
+    # Loaded by the first run that may have one: most programs have none.
+    from .follow_ups import queue_follow_up  # noqa: PLC0415
+
+    await run.cancels.carry_through(partial(queue_follow_up, run, termination))
 
 
 async def _write_outcome(run: Run, termination: Termination, waiting: Waiting | None) -> None:

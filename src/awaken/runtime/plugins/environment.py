@@ -16,7 +16,9 @@ from awaken.contracts.phases import Phase
 from awaken.contracts.plugins.instruments import InstrumentMaker
 from awaken.contracts.plugins.plugin import (
     ActionHandler,
+    AfterRunWork,
     EffectHandler,
+    IsWanted,
     PhaseHook,
     PhaseObserver,
     Plugin,
@@ -41,10 +43,10 @@ class ExecutionEnv:
     """
 
     __slots__ = (
-        "actions", "activated", "answer_screens", "effects", "gates", "has_behaviour", "hooks",
-        "instruments", "keys", "message_screens", "observers", "offered_by", "phases", "plugins",
-        "prepared", "profile", "profile_keys", "result_screens", "stream_screens", "tools",
-        "transforms",
+        "actions", "activated", "after_runs", "answer_screens", "effects", "gates",
+        "has_behaviour", "hooks", "instruments", "keys", "message_screens", "observers",
+        "offered_by", "phases", "plugins", "prepared", "profile", "profile_keys",
+        "result_screens", "stream_screens", "tools", "transforms",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -67,6 +69,8 @@ class ExecutionEnv:
         self.answer_screens: list[tuple[str, AnswerScreen]] = []
         self.stream_screens: list[tuple[str, StreamScreen | None]] = []
         self.instruments: list[tuple[str, InstrumentMaker]] = []
+        self.after_runs: list[tuple[str, IsWanted, AfterRunWork]] = []
+        """Work after the end of runs, which follow-up runs do."""
         self.profile: ProfileAccess | None = None
         """Access to the profile keys; made when the first run of the agent begins."""
         self.phases: frozenset[Phase] = frozenset()
@@ -180,6 +184,7 @@ class ExecutionEnv:
         self.answer_screens.extend((name, screen) for screen in declared.answer_screens)
         self.stream_screens.extend((name, stream) for stream in declared.stream_screens)
         self.instruments.extend((name, maker) for maker in declared.instruments)
+        self.after_runs.extend((name, *it) for it in declared.after_runs)
         self.phases = frozenset([*self.hooks, *self.observers])
         self.has_behaviour = bool(self.phases or self.gates)
         for tool_id, tool in declared.tools.items():

@@ -15,7 +15,9 @@ from awaken.contracts.plugins.instruments import InstrumentMaker
 from awaken.contracts.plugins.plugin import (
     PHASE_CONTEXTS,
     ActionHandler,
+    AfterRunWork,
     EffectHandler,
+    IsWanted,
     PhaseContext,
     PhaseHook,
     PhaseObserver,
@@ -61,6 +63,7 @@ class Registrations:
         self.answer_screens: list[AnswerScreen] = []
         self.stream_screens: list[StreamScreen | None] = []
         self.instruments: list[InstrumentMaker] = []
+        self.after_runs: list[tuple[IsWanted, AfterRunWork]] = []
 
     def key(self, key: StateKey[Any, Any], *, retain_on_uninstall: bool = False) -> None:
         """Declare a state key."""
@@ -125,6 +128,10 @@ class Registrations:
     def instrument(self, maker: InstrumentMaker) -> None:
         """Watch runs that begin with this agent."""
         self.instruments.append(maker)
+
+    def after_run(self, work: AfterRunWork, *, is_wanted: IsWanted) -> None:
+        """Do work after runs that `is_wanted` chooses."""
+        self.after_runs.append((is_wanted, work))
 
     def _check_phase(self, phase: Phase, function: Callable[..., Any]) -> Phase:
         what = f"Plugin '{self.plugin_name}'"

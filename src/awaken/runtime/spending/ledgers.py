@@ -28,6 +28,7 @@ from awaken.contracts.models.budgets import (
     tenant_scope,
 )
 from awaken.contracts.models.inference import TokenUsage
+from awaken.contracts.runs.records import RunKind
 from awaken.runtime.run import Run
 
 logger = logging.getLogger(__name__)
@@ -61,6 +62,9 @@ def _holds_for(budget: Budget, run: Run) -> bool:
             tenant_id = run.identity.tenant_id
             own = budget.tenant_id if isinstance(budget, TenantBudget) else tenant_id
             return tenant_id is not None and own == tenant_id
+        case BudgetScope.THREAD:
+            # A follow-up run brings the rest of its parent's; its own thread is no conversation.
+            return run.record.purpose is not RunKind.FOLLOW_UP
         case _:
             return True
 
