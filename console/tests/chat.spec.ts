@@ -117,9 +117,17 @@ test("consent with edited arguments, and an answer to a question", async ({ page
   await expect(turns(page, "assistant").last()).toContainText("Kyoto");
 });
 
+/** Goes to the field by its key, as soon as the page listens to it. */
+async function focusField(page: Page): Promise<void> {
+  await expect(async () => {
+    await page.keyboard.press("/");
+    await expect(field(page)).toBeFocused({ timeout: 2_000 });
+  }).toPass();
+}
+
 test("by keyboard alone: to the chat, a message, consent, stop", async ({ page, server }) => {
   await open(page, server, "/chat?agent=permission");
-  await page.keyboard.press("/");
+  await focusField(page);
   await page.keyboard.type("RUN_DELETE_TOOL");
   await page.keyboard.press("Enter");
   await expect(page.getByRole("button", { name: "Approve" })).toBeVisible();
@@ -133,7 +141,7 @@ test("by keyboard alone: to the chat, a message, consent, stop", async ({ page, 
   // The card went with its decision; the focus stays in the conversation, not at the top of the page.
   await expect(page.getByRole("log")).toBeFocused();
   await open(page, server, "/chat?agent=default");
-  await page.keyboard.press("/");
+  await focusField(page);
   await page.keyboard.type("RUN_SLOW_TOOL");
   await page.keyboard.press("Enter");
   await expect(call(page, "progress_demo")).toHaveAttribute("data-state", "running");
