@@ -300,12 +300,22 @@ def test_a_run_that_another_process_goes_on_with_is_followed_to_its_end(tmp_path
             assert active is not None
             assert active.lease is not None
             active.lease_lost()
-            keeper = first.store.lease_keeper()
-            keeper.extend([active.lease.token], 0)
-            keeper.close()
+            keeper, token = first.store.lease_keeper(), active.lease.token
+
+            async def expire() -> None:
+                while True:
+                    # Again: a renewal that was on its way would prolong it by twenty seconds.
+                    keeper.extend([token], 0)
+                    await asyncio.sleep(0.05)
+
+            expiring = asyncio.create_task(expire())
             other = Agent("a", model=ScriptedModel(["All done."]), tools=[there.tool()])
             async with AgentRuntime([other], store=store, mailbox=config):
-                for items in await asyncio.gather(*reading):
+                ended = await asyncio.gather(*reading)
+                expiring.cancel()
+                await asyncio.wait([expiring])
+                keeper.close()
+                for items in ended:
                     events = [unwrap_event(item) for item in items]
                     assert not any(isinstance(event, ErrorEvent) for event in events)
                     assert isinstance(events[-1], RunFinish)

@@ -156,6 +156,26 @@ def test_signals_flow_again_after_the_server_crashed_without_a_new_process() -> 
     run(check)
 
 
+def test_packets_and_followed_threads_are_heard_again_after_the_server_crashed() -> None:
+    async def check() -> None:
+        async with opened() as bus, opened() as other:
+            ear, taken = Ear(other), list[bytes]()
+            other.receive("node1", taken.append)
+            other.follow("thread-1")
+            await asyncio.to_thread(server().restart)
+            changed = Signal(kind=SignalKind.RUN_CHANGED, thread_id="thread-1", run_id="run-1")
+            async with asyncio.timeout(60):
+                while not (taken and changed in ear.heard):
+                    bus.send("node1", b"packet")
+                    bus.tell(changed)
+                    await asyncio.sleep(0.05)
+            # Told by the bus itself: what happened in the outage was not heard.
+            hint = Signal(kind=SignalKind.RUN_CHANGED, thread_id="thread-1", is_resting=True)
+            assert hint in ear.heard
+
+    run(check)
+
+
 def test_a_half_open_connection_is_noticed_by_itself() -> None:
     async def check() -> None:
         async with proxied() as proxy, opened(proxy.url, probe_ms=100) as bus, opened() as other:
