@@ -20,7 +20,7 @@ from awaken.extensions.memory import (
     user_memory,
 )
 from awaken.stores.postgres import PostgresStore
-from awaken.stores.postgres.connection import connect
+from awaken.stores.postgres.connection import connect_direct
 from awaken.stores.postgres.rewriting import TRIES, rewrite_tables
 from awaken.testing import ScriptedModel, ToolCalls
 
@@ -140,7 +140,7 @@ def test_postgres_says_so_if_an_open_transaction_keeps_the_bytes() -> None:
         async with opened(connect_timeout_ms=30_000) as store, AgentRuntime(store=store) as runtime:
             (fact,) = await runtime.memory.remember(ANN, ["drinks quervolantine"], SOURCE)
             # A backup, say: it reads other tables, and could still read this one as it was.
-            backup = await connect(store.database._server)
+            backup = await connect_direct(store.database._server)
             await backup.execute("SET idle_in_transaction_session_timeout = 0")
             await backup.execute("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")
             await backup.execute("SELECT 1 FROM threads")
@@ -162,7 +162,7 @@ def test_others_search_and_write_while_postgres_waits_for_a_table() -> None:
             bob = user_memory("acme", "bob")
             (fact,) = await runtime.memory.remember(ANN, ["drinks quervolantine"], SOURCE)
             await runtime.memory.remember(bob, ["drinks tea"], SOURCE)
-            reader = await connect(store.database._server)
+            reader = await connect_direct(store.database._server)
             await reader.execute("SET idle_in_transaction_session_timeout = 0")
             await reader.execute("BEGIN; LOCK TABLE memory_items IN ACCESS SHARE MODE")
             forgetting = asyncio.create_task(runtime.memory.forget(ANN, fact.id))

@@ -34,10 +34,11 @@ async def rewrite_tables(
     False: other work uses a table all the time, a transaction is open that can still see deleted
     rows, or a table is too large.
     """
-    connection = await connect_direct(server, lock_timeout=LOCK_MS, statement_timeout=rewrite_ms)
+    connection = await connect_direct(server, lock_timeout=LOCK_MS)
     try:
         if not await _see_snapshots_end(connection):
             return False
+        await connection.execute(f"SET statement_timeout = {rewrite_ms}")
         for table in tables:
             if not await _rewrite(connection, table):
                 return False
