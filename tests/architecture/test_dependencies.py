@@ -1,4 +1,4 @@
-"""The lists that `make` installs from: one is a part of the other, and both are complete."""
+"""The lists that `make` and the image install from: complete, and parts of the longest one."""
 
 import re
 import tomllib
@@ -17,6 +17,7 @@ SERVING = [*BUILD, *BASE, *EXTRAS["mcp"], *EXTRAS["acp"]]
 LISTS = {
     "constraints-serve.txt": SERVING,
     "constraints.txt": [*SERVING, *EXTRAS["dev"]],
+    "deploy/requirements.txt": [*SERVING, *EXTRAS["postgres"]],
 }
 
 _HASH = re.compile(r"--hash=sha256:[0-9a-f]{64}")
@@ -52,8 +53,9 @@ def test_a_list_has_all_that_the_project_asks_for_and_what_that_needs(name: str)
         assert need.specifier.contains(version.version, prereleases=True), need
 
 
-def test_what_serving_installs_is_a_part_of_what_contributors_install() -> None:
-    serving, full = pinned("constraints-serve.txt"), pinned("constraints.txt")
+@pytest.mark.parametrize("name", ["constraints-serve.txt", "deploy/requirements.txt"])
+def test_what_serving_installs_is_a_part_of_what_contributors_install(name: str) -> None:
+    serving, full = pinned(name), pinned("constraints.txt")
     assert serving.keys() <= full.keys()
     for package, (requirement, hashes) in serving.items():
         wider, same = full[package]
