@@ -48,17 +48,23 @@ NewBaseline = Annotated[
     Path | None, typer.Option("--save-baseline", help="Write a baseline for later evals.")
 ]
 
+DatasetName = Annotated[
+    str,
+    typer.Argument(
+        metavar="DATASET|DIR", help="A folder of cases or fixtures, or a dataset of a store."
+    ),
+]
+BaselineName = Annotated[
+    str | None,
+    typer.Option("--baseline", help="A file of --save-baseline, or an eval of a store."),
+]
+
 commands = new_app()
 
 
 @commands.command("run")
 def run_eval(  # noqa: PLR0913 - one parameter for each option
-    dataset: Annotated[
-        str,
-        typer.Argument(
-            metavar="DATASET|DIR", help="A folder of cases or fixtures, or a dataset of a store."
-        ),
-    ],
+    dataset: DatasetName,
     *,
     app_place: Annotated[str, typer.Option("--app", metavar="APP", help=f"The agents: {FORMS}.")],
     agent: Annotated[str | None, typer.Option("--agent", help="The agent of variants.")] = None,
@@ -83,10 +89,7 @@ def run_eval(  # noqa: PLR0913 - one parameter for each option
     judge: Annotated[
         str | None, typer.Option("--judge-model", help="The model of judges that name none.")
     ] = None,
-    baseline: Annotated[
-        str | None,
-        typer.Option("--baseline", help="A file of --save-baseline, or an eval of a store."),
-    ] = None,
+    baseline: BaselineName = None,
     gate: Annotated[
         Path | None, typer.Option("--gate", help="A gate instead of the dataset's.")
     ] = None,

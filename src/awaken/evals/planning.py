@@ -77,8 +77,6 @@ def check_case(case: Case, spec: EvalSpec, *, has_scorers: bool) -> None:
         not it.provider_script for it in case.continued_turns
     ):
         problem = "has a further turn without a provider_script"
-    elif case.state:
-        problem = "has state, which samples do not begin with; put it into a recording or history"
     if problem is not None:
         raise InvalidEval(problem=f"case '{case.id}' {problem}")
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from awaken.contracts.errors import AwakenError, StorageError
+from awaken.contracts.errors import AwakenError, InvalidRecord, StorageError
 from awaken.contracts.evals.errors import InvalidEval, UnknownEval
 from awaken.contracts.evals.eval_runs import EvalItem, EvalRecord, EvalSpec, EvalStatus
 from awaken.contracts.evals.store import EvalQuery
@@ -174,6 +174,9 @@ class EvalRunner:
         beat = asyncio.create_task(self._renew(eval_id), name=f"lease of eval {eval_id}")
         try:
             await self._drive_claimed(eval_id)
+        except InvalidRecord as error:
+            # Written again it would be refused again.
+            await self._fail(eval_id, describe_error(error))
         except StorageError as error:
             # A sweep, of this process or another one, goes on.
             logger.warning("Eval '%s' stops for now: %s", eval_id, error)

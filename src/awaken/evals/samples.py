@@ -1,6 +1,9 @@
 """What a sample is given: its world, and the requests of its turns. Pure functions of a case."""
 
 from collections.abc import Sequence
+from typing import Any
+
+import msgspec
 
 from awaken.contracts.evals.cases import Case
 from awaken.contracts.evals.errors import InvalidEval
@@ -19,6 +22,7 @@ from awaken.contracts.messages.message import Message, user
 from awaken.contracts.models.budgets import Budget, BudgetScope
 from awaken.contracts.record import Record
 from awaken.contracts.runs.records import RunKind, RunRequest
+from awaken.contracts.state.keys import StoredValue
 from awaken.contracts.suspension.tickets import DecisionAction, Ticket, ToolCallResume
 from awaken.scoring.subsets import is_subset
 
@@ -76,6 +80,23 @@ def build_world(
         # Differences are found by comparing afterwards, and all of them.
         keep_going=True,
     )
+
+
+def build_state(given: SampleCase) -> dict[str, StoredValue | None]:
+    """Return the state that the thread of a sample begins with: the case's, else the recording's.
+
+    A value is written as it is, or as `{"version": …, "data": …}` if its key has versions.
+    """
+    if not given.case.state:
+        return {} if given.recording is None else {**given.recording.state.thread}
+    return {key: _store_value(it) for key, it in given.case.state.items()}
+
+
+def _store_value(value: Any) -> StoredValue:
+    version, data = 1, value
+    if isinstance(value, dict) and value.keys() == {"version", "data"}:
+        version, data = value["version"], value["data"]
+    return StoredValue(version=version, data=msgspec.Raw(msgspec.json.encode(data)))
 
 
 def list_messages(given: SampleCase) -> tuple[Message, ...]:
@@ -147,7 +168,8 @@ def build_request(
         run_id_hint=run_of(setup.thread_id, turn),
         agent_id=setup.agent_id,
         messages=messages,
-        history=list_history(setup.given) if turn == 0 else (),
+        # A thread that begins with state has its history already.
+        history=list_history(setup.given) if turn == 0 and not build_state(setup.given) else (),
         context=setup.given.case.context or (kept.context if kept is not None else None),
         overrides=overrides or (kept.overrides if kept is not None and is_replayed else None),
         tool_choice=kept.tool_choice if kept is not None and is_replayed else None,

@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator
 import msgspec
 
 from awaken.contracts.clock import Clock
-from awaken.contracts.errors import AwakenError, UnknownRun
+from awaken.contracts.errors import AwakenError, UnknownRun, VersionConflict
 from awaken.contracts.evals.eval_runs import EvalMode, ItemStatus
 from awaken.contracts.evals.store import EvalStore, encode_eval_object
 from awaken.contracts.evals.worlds import ScriptedTurn, Variant, World
@@ -30,15 +30,19 @@ from awaken.contracts.models.errors import (
 )
 from awaken.contracts.record import Record
 from awaken.contracts.runs.records import RunResult
+from awaken.contracts.runs.threads import Thread
 from awaken.contracts.storage.dispatch import InputMode
+from awaken.contracts.storage.store import Commit
 from awaken.services.control import RunControl
 
 from .judging import SimulatedPerson
 from .samples import (
     SampleSetup,
     build_request,
+    build_state,
     build_world,
     choose_decisions,
+    list_history,
     list_messages,
     run_of,
 )
@@ -157,6 +161,8 @@ class SampleRunner:
         store = self._control.engine.store
         if await store.load_run(run_id) is None:
             if await store.find_dispatch_of_run(run_id) is None:
+                if turn == 0:
+                    await self._seed_thread(setup)
                 hashed = await self._keep_world(world)
                 request = build_request(setup, turn, messages, hashed)
                 await self._control.submit(request, InputMode.QUEUE, {"dedupe_key": run_id})
@@ -177,6 +183,31 @@ class SampleRunner:
                 asked = ", ".join(it.tool_name for it in result.tickets) or "input"
                 return await self._stop(run_id, ItemStatus.FAILED, f"waiting: {asked}")
             await self._control.decide(chosen)
+
+    async def _seed_thread(self, setup: SampleSetup) -> None:
+        """Make the thread of a sample that begins with state, unless a process did so before."""
+        store, state = self._control.engine.store, build_state(setup.given)
+        if not state or await store.checkout(setup.thread_id) is not None:
+            return
+        now = self._clock.now_ms()
+        thread = Thread(id=setup.thread_id, tenant_id=setup.tenant_id).touch(now)
+        commit = Commit(
+            commit_id=f"{setup.thread_id}:seed",
+            thread_id=setup.thread_id,
+            expected_version=0,
+            committed_at=now,
+            thread=thread,
+            messages=tuple(
+                it if it.id else msgspec.structs.replace(it, id=f"{setup.thread_id}:before:{no}")
+                for no, it in enumerate(list_history(setup.given))
+            ),
+            state=state,
+        )
+        try:
+            await store.commit(commit)
+        except VersionConflict:
+            # Another driver was faster; what it wrote is the same.
+            return
 
     async def _keep_world(self, world: World) -> str:
         hashed, body = encode_eval_object(world)

@@ -123,9 +123,3 @@ def test_a_case_that_the_eval_cannot_try_is_refused(
 ) -> None:
     with pytest.raises(InvalidEval, match=problem):
         check_case(case, spec(mode=mode), has_scorers=False)
-
-
-def test_a_case_with_state_is_refused_because_no_sample_would_begin_with_it() -> None:
-    case = Case(id="c", user_input="hi", provider_script=SCRIPT, state={"cart": [1]})
-    with pytest.raises(InvalidEval, match="'c' has state"):
-        check_case(case, spec(), has_scorers=True)
