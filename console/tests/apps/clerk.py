@@ -29,6 +29,9 @@ def count_refunds() -> int:
 
 def answer(request: InferenceRequest) -> Turn:
     """Stand for a real model: look first only if the instructions say so."""
+    if "You are a grader" in request.system[0]:
+        verdict = "pass" if "not paid" in request.messages[-1].text else "fail"
+        return Turn(f'{{"reason": "It says what was found.", "verdict": "{verdict}"}}')
     results = [it for it in request.messages if it.role == "tool"]
     if "count" in request.messages[0].text and not results:
         return Turn(calls=[("count_refunds", {})])
