@@ -149,7 +149,7 @@ test("pages with data are accessible and fit a small screen; a judge is calibrat
   const server = await Server.start([CLERK]);
   try {
     const run = await server.run("clerk", "I want my money back for A-1.");
-    const dataset = { id: "judged", spec: { description: "Unpaid orders", fixtures: [], scorers: [{ scorer: "judge", options: { rubric: "It refuses.", model_id: "clerk:model" } }] } };
+    const dataset = { id: "judged", spec: { description: "Unpaid orders", fixtures: [], scorers: [{ scorer: "judge", options: { rubric: "It refuses.", model_id: "orders" } }] } };
     await server.ask("POST", "/v1/eval/datasets", dataset);
     const saved = await server.ask<{ spec: { fixtures: Record<string, unknown>[] } }>("POST", "/v1/eval/datasets/judged/items", { from_run_id: run.run_id, fixture_id: "unpaid", tags: ["refund"] });
     const fixtures = saved.spec.fixtures.map((it) => ({ ...it, status: "ready", expect: { forbidden_tools: ["refund"] }, tools: { on_miss: "live_none" } }));
@@ -176,13 +176,13 @@ test("pages with data are accessible and fit a small screen; a judge is calibrat
     await expect(page.getByText("Unlabelled (1)")).toBeVisible();
     await page.keyboard.press("p");
     await expect(page.getByText("Everything here is labelled.")).toBeVisible();
-    await expect(page.getByText("uncalibrated: 2 of at least 30 labels")).toBeVisible();
+    await expect(page.getByText("2 of at least 30 labels")).toBeVisible();
     const { labels, agreement } = await server.ask<{ labels: number; agreement: number }>("GET", "/v1/eval/judges/judge/calibration");
     expect([labels, agreement]).toEqual([2, 1]);
 
     await visit(page, `/evals/${cut}`);
     await expect(page.getByText("Samples are missing")).toBeVisible();
-    const cases = page.getByRole("region", { name: "Cases" });
+    const cases = page.getByRole("region", { name: "Cases, table" });
     await expect(cases.getByText("missing", { exact: true })).toBeVisible();
     expect(await cases.textContent()).not.toContain("0 %");
     await expect(cases.getByRole("button", { name: "default, sample 1: cut" })).toBeVisible();

@@ -1,7 +1,7 @@
 """An agent with a fault and its fix: it refunds without looking, unless its instructions say so."""
 
-from awaken import Agent, tool
-from awaken.models import InferenceRequest
+from awaken import Agent, AgentRuntime, tool
+from awaken.models import InferenceRequest, ModelSpec
 from awaken.server import AdminConfig, PublishRules, RequiredEval, ServerConfig
 from awaken.testing import ScriptedModel, Turn
 
@@ -46,9 +46,14 @@ def answer(request: InferenceRequest) -> Turn:
 
 clerk = Agent(
     "clerk",
-    model=ScriptedModel([answer], cycle=True),
+    model="orders",
     instructions="Help with orders.",
     tools=[look_up, refund, count_refunds],
+)
+runtime = AgentRuntime(
+    [clerk],
+    providers={"own": ScriptedModel([answer], cycle=True)},
+    models=[ModelSpec(id="orders", provider_id="own", upstream_model="orders")],
 )
 config = ServerConfig(
     admin=AdminConfig(publish=PublishRules(requires_eval=(RequiredEval(dataset_id="refunds"),)))
