@@ -3,12 +3,14 @@ import { PAGES } from "./pages";
 import { expectNarrow, listSmallTargets } from "./sizes";
 
 const MORE = ["/agents/permission?tab=plugins", "/agents/permission?tab=rules", "/mcp?edit=%2B", "/changes?tab=switches", "/schedules?view=triggers", "/schedules?edit=%2B", "/memory?view=documents", "/datasets?create=%2B", "/evals?new=%2B", "/compare", "/calibration"];
+
 /** Half of the pages each: both processors have work. */
 for (const half of [0, 1]) {
   const own = [...PAGES, ...MORE].filter((_, at) => at % 2 === half);
 
   test(`pages of a server without data are accessible in both themes and fit a small screen (${half + 1} of 2)`, async ({ page }) => {
-    test.setTimeout(180_000);
+    // Some thirty-five pages, each judged in both themes: on a machine with ten other things to do that takes minutes.
+    test.setTimeout(300_000);
     const server = await Server.start();
     try {
       await open(page, server, own[0] ?? "/");

@@ -1971,8 +1971,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List what people said of what a judge scored, newest first. */
-        get: operations["get_v1_eval_labels"];
+        get?: never;
         put?: never;
         /** Label what judges have scored; labels calibrate them. */
         post: operations["post_v1_eval_labels"];
@@ -14137,32 +14136,6 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Calibration"];
-                };
-            };
-            "4XX": components["responses"]["Refusal"];
-            "5XX": components["responses"]["Refusal"];
-        };
-    };
-    get_v1_eval_labels: {
-        parameters: {
-            query: {
-                scorer: string;
-                before?: number | null;
-                limit?: number;
-            };
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Done. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ScoreList"];
                 };
             };
             "4XX": components["responses"]["Refusal"];
