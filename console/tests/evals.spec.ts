@@ -2,7 +2,8 @@ import { join } from "node:path";
 
 import type { Locator, Page } from "@playwright/test";
 
-import { expect, expectAccessible, open, Server, test } from "./fixtures";
+import { expect, expectAccessible, open, Server, test, visit } from "./fixtures";
+import { expectNarrow, listSmallTargets } from "./sizes";
 
 /** An agent that refunds without looking, unless its instructions say so; publishing asks for the gate of `refunds`. */
 const CLERK = join(import.meta.dirname, "apps/clerk.py");
@@ -129,6 +130,62 @@ test("by keyboard alone: a run becomes a case, the case an eval, the eval a comp
     expect(counted.text).toBe("1 refunds");
     const now = await server.ask<{ text: string }>("POST", "/v1/runs", { agent_id: "clerk", messages: [{ role: "user", content: "I want my money back for A-1." }] });
     expect(now.text).toBe("This order was not paid.");
+  } finally {
+    await server.close();
+  }
+});
+
+type Made = { eval_id: string; status?: string };
+
+/** Runs an eval to its end. */
+async function evaluate(server: Server, spec: object): Promise<string> {
+  const { eval_id: id } = await server.ask<Made>("POST", "/v1/evals", spec);
+  await expect.poll(async () => (await server.ask<Made>("GET", `/v1/evals/${id}`)).status ?? "planned").toMatch(/done|incomplete|failed/);
+  return id;
+}
+
+test("pages with data are accessible and fit a small screen; a judge is calibrated by keys; what is missing is no zero", async ({ page }) => {
+  test.setTimeout(240_000);
+  const server = await Server.start([CLERK]);
+  try {
+    const run = await server.run("clerk", "I want my money back for A-1.");
+    const dataset = { id: "judged", spec: { description: "Unpaid orders", fixtures: [], scorers: [{ scorer: "judge", options: { rubric: "It refuses.", model_id: "orders" } }] } };
+    await server.ask("POST", "/v1/eval/datasets", dataset);
+    const saved = await server.ask<{ spec: { fixtures: Record<string, unknown>[] } }>("POST", "/v1/eval/datasets/judged/items", { from_run_id: run.run_id, fixture_id: "unpaid", tags: ["refund"] });
+    const fixtures = saved.spec.fixtures.map((it) => ({ ...it, status: "ready", expect: { forbidden_tools: ["refund"] }, tools: { on_miss: "live_none" } }));
+    await server.ask("PUT", "/v1/eval/datasets/judged", { expected_revision: 2, spec: { ...saved.spec, fixtures } });
+    const variants = [{ name: "live" }, { name: "careful", instructions: CAREFUL }];
+    const id = await evaluate(server, { dataset_id: "judged", repeats: 1, variants });
+    const cut = await evaluate(server, { dataset_id: "judged", repeats: 2, budget: { tokens: 1 } });
+
+    await open(page, server, "/datasets");
+    const small: string[] = [];
+    for (const path of ["/datasets", "/datasets/judged", "/datasets/judged?tab=revisions", "/datasets/judged?tab=settings", "/evals", `/evals/${id}`, `/evals/${id}?item=0`, `/compare?first=${id}&second=${id}&case=unpaid`, `/lab?run=${run.run_id}`, "/calibration"]) {
+      await visit(page, path);
+      await test.step(path, async () => {
+        await expectAccessible(page);
+        small.push(...(await listSmallTargets(page, path)));
+        await expectNarrow(page, path);
+      });
+    }
+    expect(small).toEqual([]);
+
+    // The judge's verdict is hidden until a person has said theirs.
+    await expect(page.getByText("hidden until you label it")).toBeVisible();
+    await page.keyboard.press("f");
+    await expect(page.getByText("Unlabelled (1)")).toBeVisible();
+    await page.keyboard.press("p");
+    await expect(page.getByText("Everything here is labelled.")).toBeVisible();
+    await expect(page.getByText("2 of at least 30 labels")).toBeVisible();
+    const { labels, agreement } = await server.ask<{ labels: number; agreement: number }>("GET", "/v1/eval/judges/judge/calibration");
+    expect([labels, agreement]).toEqual([2, 1]);
+
+    await visit(page, `/evals/${cut}`);
+    await expect(page.getByText("Samples are missing")).toBeVisible();
+    const cases = page.getByRole("region", { name: "Cases, table" });
+    await expect(cases.getByText("missing", { exact: true })).toBeVisible();
+    expect(await cases.textContent()).not.toContain("0 %");
+    await expect(cases.getByRole("button", { name: "default, sample 1: cut" })).toBeVisible();
   } finally {
     await server.close();
   }

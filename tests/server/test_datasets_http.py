@@ -79,8 +79,11 @@ def test_a_dataset_lives_by_its_revisions() -> None:
         }
         assert (await world.make(FIXTURE)).status == 409
         spec = {"description": "New", "fixtures": [FIXTURE, FIXTURE | {"id": "again"}]}
+        spec["gate"] = {"require": [{"scorer": "exact", "min_rate": 1}]}
         put = await world.ask(f"PUT {ONE}", {"expected_revision": 1, "spec": spec})
         assert put.json["meta"]["revision"] == 2
+        (shown,) = (await world.ask(f"GET {DATASETS}")).json["datasets"]
+        assert (shown["revision"], shown["has_gate"]) == (2, True)
         assert put.json["duplicates"] == [{"case_id": "hello", "same_as": "again"}] or put.json[
             "duplicates"
         ] == [{"case_id": "again", "same_as": "hello"}]

@@ -125,7 +125,7 @@ export function comparisonQuery(first: string, second: string) {
 }
 
 export function labelsQuery(scorer: string) {
-  return queryOptions({ queryKey: ["eval", "labels", scorer], queryFn: async ({ signal }) => (await need(api.GET("/v1/eval/labels", { params: { query: { scorer, limit: 1_000 } }, signal }))).scores });
+  return queryOptions({ queryKey: ["eval", "labels", scorer], queryFn: async ({ signal }) => (await need(api.GET("/v1/eval/scores", { params: { query: { scorer, source: "human", limit: 1_000 } }, signal }))).scores });
 }
 
 export function calibrationQuery(scorer: string) {

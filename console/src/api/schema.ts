@@ -1971,8 +1971,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List what people said of what a judge scored, newest first. */
-        get: operations["get_v1_eval_labels"];
+        get?: never;
         put?: never;
         /** Label what judges have scored; labels calibrate them. */
         post: operations["post_v1_eval_labels"];
@@ -2026,6 +2025,23 @@ export interface paths {
         };
         /** Get an eval with the reports of its fixtures, and its difference from a baseline. */
         get: operations["get_v1_eval_runs_eval_id"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/eval/scores": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Find scores of all runs, newest first: of people, of evals and of live scoring. */
+        get: operations["get_v1_eval_scores"];
         put?: never;
         post?: never;
         delete?: never;
@@ -2888,8 +2904,76 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Replay a run with recorded tools and compare; nothing outside is touched. */
+        /** Begin a replay of a run with recorded tools; nothing outside is touched. */
         post: operations["post_v1_runs_run_id_replay"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/runs/{run_id}/replays": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List the replays of a run that are kept, newest first. */
+        get: operations["get_v1_runs_run_id_replays"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/runs/{run_id}/replays/{replay_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get a replay, and its divergences, diff and figures once it is done. */
+        get: operations["get_v1_runs_run_id_replays_replay_id"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/runs/{run_id}/replays/{replay_id}/cancel": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Cancel a replay; one that has ended stays as it is. */
+        post: operations["post_v1_runs_run_id_replays_replay_id_cancel"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/runs/{run_id}/replays/{replay_id}/recording": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get what the run of a replay did as a portable document, redacted as recordings are. */
+        get: operations["get_v1_runs_run_id_replays_replay_id_recording"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -5038,6 +5122,8 @@ export interface components {
         DatasetSummary: {
             description?: string;
             fixture_count?: number;
+            /** @default false */
+            has_gate: boolean;
             id: string;
             revision: number;
         };
@@ -5878,6 +5964,17 @@ export interface components {
             /** @default null */
             diff: Record<string, unknown>[] | null;
             run: Record<string, unknown>;
+        };
+        /**
+         * FollowedReplay
+         * @description A replay, and its result once it is done.
+         */
+        FollowedReplay: {
+            /** @default null */
+            missing: string | null;
+            replay: components["schemas"]["ReplayRecord"];
+            /** @default null */
+            result: components["schemas"]["ReplayOutcome"] | null;
         };
         /**
          * FollowerView
@@ -7961,24 +8058,58 @@ export interface components {
             step: number;
         };
         /**
+         * ReplayList
+         * @description The replays of a run that are kept, newest first.
+         */
+        ReplayList: {
+            replays?: components["schemas"]["ReplayRecord"][];
+        };
+        /**
          * ReplayMode
          * @description What is recorded and what is live in a replay.
          * @enum {unknown}
          */
         ReplayMode: "model_only" | "simulate" | "verify" | "what_if";
         /**
-         * ReplayResult
-         * @description What came of a replay.
+         * ReplayOutcome
+         * @description What came of a replay: where it parted, and both runs side by side.
          */
-        ReplayResult: {
+        ReplayOutcome: {
+            diff: components["schemas"]["RunDiff"];
             divergences?: components["schemas"]["ReplayDivergence"][];
             /** @default null */
             ended: string | null;
             /** @default [] */
             incomplete: string[];
             is_same: boolean;
-            mode: components["schemas"]["ReplayMode"];
-            replayed: components["schemas"]["Recording"];
+        };
+        /**
+         * ReplayRecord
+         * @description A replay that a server does: what was asked, and how far it is.
+         */
+        ReplayRecord: {
+            /** @default 0 */
+            alive_until: number;
+            /** @default null */
+            code: string | null;
+            /** @default 0 */
+            created_at: number;
+            /** @default  */
+            created_by: string;
+            /** @default null */
+            finished_at: number | null;
+            /** @default null */
+            manifest_hash: string | null;
+            /** @default null */
+            problem: string | null;
+            /** @default null */
+            publication: number | null;
+            replay_id: string;
+            /** @default null */
+            result: string | null;
+            run_id: string;
+            spec: components["schemas"]["ReplaySpec"];
+            status?: components["schemas"]["ReplayStatus"];
         };
         /**
          * ReplaySpec
@@ -7997,11 +8128,19 @@ export interface components {
             on_question: components["schemas"]["OnQuestion"];
             /** @default 0 */
             seed: number;
+            /** @default null */
+            time_ms: number | null;
             /** @default {} */
             tools: components["schemas"]["ToolPolicy"];
             /** @default null */
             variant: components["schemas"]["Variant"] | null;
         };
+        /**
+         * ReplayStatus
+         * @description How far a replay is.
+         * @enum {unknown}
+         */
+        ReplayStatus: "cancelled" | "done" | "failed" | "running";
         /**
          * Replayed
          * @description A dead letter that was queued again, under a new id.
@@ -14012,32 +14151,6 @@ export interface operations {
             "5XX": components["responses"]["Refusal"];
         };
     };
-    get_v1_eval_labels: {
-        parameters: {
-            query: {
-                scorer: string;
-                before?: number | null;
-                limit?: number;
-            };
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Done. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ScoreList"];
-                };
-            };
-            "4XX": components["responses"]["Refusal"];
-            "5XX": components["responses"]["Refusal"];
-        };
-    };
     post_v1_eval_labels: {
         parameters: {
             query?: never;
@@ -14177,6 +14290,35 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["FixtureRunReply"];
+                };
+            };
+            "4XX": components["responses"]["Refusal"];
+            "5XX": components["responses"]["Refusal"];
+        };
+    };
+    get_v1_eval_scores: {
+        parameters: {
+            query?: {
+                scorer?: string | null;
+                source?: components["schemas"]["ScoreSource"] | null;
+                since?: number | null;
+                below?: number | null;
+                before?: number | null;
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ScoreList"];
                 };
             };
             "4XX": components["responses"]["Refusal"];
@@ -15815,12 +15957,115 @@ export interface operations {
         };
         responses: {
             /** @description Done. */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FollowedReplay"];
+                };
+            };
+            "4XX": components["responses"]["Refusal"];
+            "5XX": components["responses"]["Refusal"];
+        };
+    };
+    get_v1_runs_run_id_replays: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ReplayResult"];
+                    "application/json": components["schemas"]["ReplayList"];
+                };
+            };
+            "4XX": components["responses"]["Refusal"];
+            "5XX": components["responses"]["Refusal"];
+        };
+    };
+    get_v1_runs_run_id_replays_replay_id: {
+        parameters: {
+            query?: {
+                wait_ms?: number;
+            };
+            header?: never;
+            path: {
+                run_id: string;
+                replay_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FollowedReplay"];
+                };
+            };
+            "4XX": components["responses"]["Refusal"];
+            "5XX": components["responses"]["Refusal"];
+        };
+    };
+    post_v1_runs_run_id_replays_replay_id_cancel: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run_id: string;
+                replay_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FollowedReplay"];
+                };
+            };
+            "4XX": components["responses"]["Refusal"];
+            "5XX": components["responses"]["Refusal"];
+        };
+    };
+    get_v1_runs_run_id_replays_replay_id_recording: {
+        parameters: {
+            query?: {
+                redact?: string;
+            };
+            header?: never;
+            path: {
+                run_id: string;
+                replay_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Recording"];
                 };
             };
             "4XX": components["responses"]["Refusal"];

@@ -4,6 +4,7 @@ export const evals = {
   missing: "missing",
   openSample: (no: number) => `Sample ${no}`,
   notKnown: "not known",
+  tableOf: (name: string) => `${name}, table`,
   interval: (low: string, high: string) => `${low} to ${high}`,
   intervalHelp: "Where the true value lies, with 95 % confidence.",
   columns: { eval: "Eval", dataset: "Dataset", status: "Status", verdict: "Verdict", gate: "Gate", variants: "Variants", mode: "Mode", progress: "Samples", spent: "Spent", by: "By", created: "Created", took: "Took" },
@@ -65,6 +66,6 @@ export const evals = {
     steps: { same: "same", changed: "changed", added: "added", removed: "removed" }, step: (before: number | null, after: number | null) => `Step ${before ?? "–"} / ${after ?? "–"}`, figures: "Figures", ended: "End", stepCount: "Steps", calls: "Calls", tokens: "Tokens", cost: "Cost", time: "Time", answer: "Answer", state: "State at the end", same: "Both did the same.", first: "First difference", noAnswer: "–",
   },
   calibrating: {
-    title: "Judges", description: "How far judges agree with people. Label what a judge has scored: p passed, f failed, j and k move.", eval: "Eval", judge: "Judge", choose: "Choose an eval with a judge.", noJudged: "No eval has a judge yet", noJudgedHelp: "A judge is a scorer that a model answers. Until people have labelled what it scored, its figures are uncalibrated.", labels: "Labels", agreement: "Agreement", kappa: "κ", falsePass: "False passes", falseFail: "False fails", consistency: "Self-consistency", calibrated: "calibrated", uncalibrated: (have: number) => `uncalibrated: ${have} of at least 30 labels, with passes and fails among them`, passed: "Passed", failed: "Failed", judgeSays: "Judge", youSay: "People", answer: "Answer", unlabelled: "Unlabelled", all: "All", show: "Show", input: "Case", hidden: "hidden until you label it", next: "Next", noRows: "Everything here is labelled.", saved: "Labelled.",
+    title: "Judges", description: "How far judges agree with people. Label what a judge has scored: p passed, f failed, j and k move.", eval: "Eval", judge: "Judge", choose: "Choose an eval with a judge.", noJudged: "No eval has a judge yet", noJudgedHelp: "A judge is a scorer that a model answers. Until people have labelled what it scored, its figures are uncalibrated.", labels: "Labels", agreement: "Agreement", kappa: "κ", falsePass: "False passes", falseFail: "False fails", consistency: "Self-consistency", calibrated: "calibrated", uncalibratedTag: "uncalibrated", uncalibrated: (have: number) => `${have} of at least 30 labels, with passes and fails among them`, passed: "Passed", failed: "Failed", judgeSays: "Judge", youSay: "People", answer: "Answer", unlabelled: "Unlabelled", all: "All", show: "Show", input: "Case", hidden: "hidden until you label it", next: "Next", noRows: "Everything here is labelled.", saved: "Labelled.",
   },
 } as const;

@@ -38,6 +38,7 @@ export const lab = {
   waits: "The replayed run waits for a person.",
   incomplete: "The recording lacks parts, which were not compared:",
   divergences: "Differences",
+  theRun: "The run",
   recorded: "As it was",
   replayed: "With the change",
   waterfalls: "Step by step",

@@ -1,7 +1,7 @@
 """An agent with a fault and its fix: it refunds without looking, unless its instructions say so."""
 
-from awaken import Agent, tool
-from awaken.models import InferenceRequest
+from awaken import Agent, AgentRuntime, tool
+from awaken.models import InferenceRequest, ModelSpec
 from awaken.server import AdminConfig, PublishRules, RequiredEval, ServerConfig
 from awaken.testing import ScriptedModel, Turn
 
@@ -29,6 +29,9 @@ def count_refunds() -> int:
 
 def answer(request: InferenceRequest) -> Turn:
     """Stand for a real model: look first only if the instructions say so."""
+    if "You are a grader" in request.system[0]:
+        verdict = "pass" if "not paid" in request.messages[-1].text else "fail"
+        return Turn(f'{{"reason": "It says what was found.", "verdict": "{verdict}"}}')
     results = [it for it in request.messages if it.role == "tool"]
     if "count" in request.messages[0].text and not results:
         return Turn(calls=[("count_refunds", {})])
@@ -43,9 +46,14 @@ def answer(request: InferenceRequest) -> Turn:
 
 clerk = Agent(
     "clerk",
-    model=ScriptedModel([answer], cycle=True),
+    model="orders",
     instructions="Help with orders.",
     tools=[look_up, refund, count_refunds],
+)
+runtime = AgentRuntime(
+    [clerk],
+    providers={"own": ScriptedModel([answer], cycle=True)},
+    models=[ModelSpec(id="orders", provider_id="own", upstream_model="orders")],
 )
 config = ServerConfig(
     admin=AdminConfig(publish=PublishRules(requires_eval=(RequiredEval(dataset_id="refunds"),)))

@@ -72,7 +72,7 @@ function Agreement({ scorer }: { scorer: string }) {
         <Figure name={named.falseFail}><WithInterval value={data.false_fail} interval={data.false_fail_interval} show={formatRate} /></Figure>
         <Figure name={named.consistency}><WithInterval value={data.self_consistency} interval={null} show={formatRate} /></Figure>
       </Figures>
-      <Text size="sm" mt="xs">{data.is_calibrated === true ? <Tag color="green">{named.calibrated}</Tag> : <Tag color="yellow">{named.uncalibrated(data.labels ?? 0)}</Tag>}</Text>
+      <Text size="sm" mt="xs">{data.is_calibrated === true ? <Tag color="green">{named.calibrated}</Tag> : <><Tag color="yellow">{named.uncalibratedTag}</Tag> {named.uncalibrated(data.labels ?? 0)}</>}</Text>
     </div>
   );
 }

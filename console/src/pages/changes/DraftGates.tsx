@@ -1,12 +1,12 @@
 /** The gates of a draft: every dataset that has one, what it said of this draft, and the button that runs it. */
 import { Group, Stack, Text } from "@mantine/core";
-import { useQueries, useQuery } from "@tanstack/react-query";
+import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 
 import { useMay } from "../../api/caller";
 import type { Draft } from "../../api/drafts";
-import { datasetQuery, datasetsQuery, evalsQuery, isOpen, startEval, type EvalRecord } from "../../api/evals";
+import { datasetsQuery, evalsQuery, isOpen, startEval, type EvalRecord } from "../../api/evals";
 import { changes as texts } from "../../texts/changes";
 import { GateTag } from "../../ui/evals/parts";
 import { useEvalStream } from "../../ui/evals/useEvalStream";
@@ -66,12 +66,11 @@ export function DraftGates({ draft }: { draft: Draft }) {
   const may = useMay();
   const list = useQuery(datasetsQuery);
   const evals = useQuery(evalsQuery());
-  const all = useQueries({ queries: (list.data ?? []).map((it) => datasetQuery(it.id)) });
-  const gated = all.flatMap((it) => (it.data?.gate == null ? [] : [it.data.id]));
+  const gated = (list.data ?? []).filter((it) => it.has_gate === true).map((it) => it.id);
   if (!may("config")) return null;
   return (
     <Panel title={named.title} description={named.help}>
-      {list.isError ? <Failure error={list.error} onRetry={() => void list.refetch()} /> : evals.isError ? <Failure error={evals.error} onRetry={() => void evals.refetch()} /> : list.data === undefined || evals.data === undefined || all.some((it) => it.isPending) ? <Loading rows={2} /> : gated.length === 0 ? <Text size="sm" c="dimmed">{named.none} <Link to="/datasets">{named.make}</Link></Text> : (
+      {list.isError ? <Failure error={list.error} onRetry={() => void list.refetch()} /> : evals.isError ? <Failure error={evals.error} onRetry={() => void evals.refetch()} /> : list.data === undefined || evals.data === undefined ? <Loading rows={2} /> : gated.length === 0 ? <Text size="sm" c="dimmed">{named.none} <Link to="/datasets">{named.make}</Link></Text> : (
         <Stack gap="sm">{gated.map((it) => <OneGate key={it} datasetId={it} draft={draft} records={evals.data} />)}</Stack>
       )}
     </Panel>

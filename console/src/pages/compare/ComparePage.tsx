@@ -96,7 +96,7 @@ function OneComparison({ comparison, first, second }: { comparison: Comparison; 
     <Stack gap="md">
       <Panel title={`${named.verdict}: ${comparison.first} → ${comparison.second}`}><ComparisonTable comparison={comparison} /></Panel>
       <Panel title={named.byCase} description={named.worst} actions={<Select aria-label={texts.one.scorerChoice} data={scorers.map((it) => it.scorer)} value={chosen?.scorer ?? null} allowDeselect={false} w={220} onChange={(value) => change({ scorer: value ?? undefined })} />}>
-        <DataTable label={named.byCase} rows={rows} columns={columns} rowId={(it) => it.case_id} address={{}} onAddress={() => undefined} onOpen={(it) => change({ case: it.case_id })} height="40vh" empty={<Text size="sm" c="dimmed">{named.noCases}</Text>} />
+        <DataTable label={texts.tableOf(named.byCase)} rows={rows} columns={columns} rowId={(it) => it.case_id} address={{}} onAddress={() => undefined} onOpen={(it) => change({ case: it.case_id })} height="40vh" empty={<Text size="sm" c="dimmed">{named.noCases}</Text>} />
       </Panel>
       {shown === undefined ? null : <Panel title={named.transcripts(shown.case_id)}><SideBySide caseId={shown.case_id} comparison={comparison} first={first} second={second} /></Panel>}
     </Stack>

@@ -54,7 +54,7 @@ export function RevisionsTab({ dataset }: { dataset: Dataset }) {
     <Stack gap="md">
       <div className={classes.scroll} tabIndex={0} role="region" aria-label={texts.one.tabs.revisions}>
         <Table>
-          <Table.Thead><Table.Tr>{Object.values(texts.revisions.columns).map((it) => <Table.Th key={it}>{it}</Table.Th>)}<Table.Th aria-label={texts.revisions.restore} /></Table.Tr></Table.Thead>
+          <Table.Thead><Table.Tr>{Object.values(texts.revisions.columns).map((it) => <Table.Th key={it}>{it}</Table.Th>)}<Table.Th><span className="unseen">{texts.revisions.restore}</span></Table.Th></Table.Tr></Table.Thead>
           <Table.Tbody>
             {list.data.map((it) => (
               <Table.Tr key={it.revision}>

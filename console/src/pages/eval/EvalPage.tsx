@@ -89,7 +89,7 @@ function EvalView({ record }: { record: EvalRecord }) {
         {figures.isError ? <Failure error={figures.error} onRetry={() => void figures.refetch()} /> : figures.data === undefined ? <Loading rows={3} /> : (
           <>
             <GatePanel gate={figures.data.gate} />
-            <VariantTable figures={figures.data} isLive={isLive} />
+            <VariantTable figures={figures.data} order={(spec.variants ?? []).map((it) => it.name)} isLive={isLive} />
             <Comparisons comparisons={figures.data.comparisons ?? []} warnings={figures.data.warnings ?? []} evalId={record.eval_id} />
           </>
         )}

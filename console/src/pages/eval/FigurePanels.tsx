@@ -60,12 +60,13 @@ function Resources({ variant }: { variant: VariantFigures }) {
   return <Text size="xs" c="dimmed" fw={400} title={texts.one.resources}>{parts.map((it) => <span key={it} style={{ display: "block" }}>{it}</span>)}</Text>;
 }
 
-export function VariantTable({ figures, isLive }: { figures: Figures; isLive: boolean }) {
-  const variants = figures.variants ?? [];
+/** `order`: the variants as the eval names them; the first is what the others are compared with. */
+export function VariantTable({ figures, order, isLive }: { figures: Figures; order: readonly string[]; isLive: boolean }) {
+  const variants = [...(figures.variants ?? [])].sort((a, b) => order.indexOf(a.variant) - order.indexOf(b.variant));
   if (variants.length === 0) return null;
   return (
     <Panel title={texts.one.figures} description={isLive ? texts.one.soFar : undefined} isFlush>
-      <div className={classes.scroll} style={{ border: 0 }} tabIndex={0} role="region" aria-label={texts.one.figures}>
+      <div className={classes.scroll} style={{ border: 0 }} tabIndex={0} role="region" aria-label={texts.tableOf(texts.one.figures)}>
         <Table>
           <Table.Thead><Table.Tr>
             <Table.Th>{texts.columns.variants}</Table.Th><Table.Th>{texts.one.scorer}</Table.Th><Table.Th>{texts.one.rate}</Table.Th><Table.Th ta="right">pass^k</Table.Th><Table.Th ta="right">{texts.one.flaky}</Table.Th><Table.Th ta="right">{texts.one.errors}</Table.Th><Table.Th ta="right">{texts.one.missing}</Table.Th>

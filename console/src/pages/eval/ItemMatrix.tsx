@@ -61,7 +61,7 @@ export function ItemMatrix({ record, items }: { record: EvalRecord; items: reado
   return (
     <Panel title={texts.one.cases} actions={items.length === 0 ? undefined : actions} isFlush>
       {rows.length === 0 ? <Text size="sm" c="dimmed" p="sm">{items.length === 0 ? texts.one.noItems : texts.one.noRows}</Text> : (
-        <div ref={scroller} className={classes.scroll} style={{ border: 0, maxHeight: "60vh", overflowY: "auto" }} tabIndex={0} role="region" aria-label={texts.one.cases}>
+        <div ref={scroller} className={classes.scroll} style={{ border: 0, maxHeight: "60vh", overflowY: "auto" }} tabIndex={0} role="region" aria-label={texts.tableOf(texts.one.cases)}>
           <Table aria-rowcount={rows.length + 1}>
             <Table.Thead><Table.Tr><Table.Th>{texts.one.case}</Table.Th>{variants.map((it) => <Table.Th key={it}>{it}</Table.Th>)}</Table.Tr></Table.Thead>
             <Table.Tbody>

@@ -118,7 +118,7 @@ function StartForm({ given, onClose }: { given: EvalForm; onClose: () => void })
   return (
     <form onSubmit={(event) => { event.preventDefault(); void begin(); }}>
       <Stack gap="sm">
-        <Select data-autofocus label={start.dataset} description={start.datasetHelp} required withAsterisk searchable data={datasets.map((it) => it.id)} value={form.dataset} onChange={(value) => change({ dataset: value })} />
+        <Select data-autofocus label={start.dataset} description={start.datasetHelp} required withAsterisk data={datasets.map((it) => it.id)} value={form.dataset} onChange={(value) => change({ dataset: value })} />
         <Group grow gap="xs" align="flex-start">
           <Select label={start.mode} data={Object.entries(start.modes).map(([value, label]) => ({ value, label }))} allowDeselect={false} value={form.mode} onChange={(value) => change({ mode: (value ?? "live") as EvalForm["mode"] })} />
           <NumberInput label={start.repeats} description={start.repeatsHelp} min={1} max={50} maw={140} inputWrapperOrder={["label", "input", "description", "error"]} value={form.repeats} onChange={(value) => change({ repeats: String(value) })} />

@@ -46,7 +46,12 @@ function useReplay(recording: Recording) {
       if (waiting.current === own) setBusy(false);
     }
   };
-  return { result, error, isBusy, run };
+  const stop = () => {
+    waiting.current?.abort();
+    waiting.current = null;
+    setBusy(false);
+  };
+  return { result, error, isBusy, run, stop };
 }
 
 /** Writes the changes of the agent, and the texts of tools, into a new draft. */
@@ -109,7 +114,7 @@ export function LabBench({ recording, step }: { recording: Recording; step: numb
   const [form, setForm] = useState(() => makeForm(recording, step));
   const [isCapturing, capturing] = useDisclosure(false);
   const [isSaving, setSaving] = useState(false);
-  const { result, error, isBusy, run } = useReplay(recording);
+  const { result, error, isBusy, run, stop } = useReplay(recording);
   const isChanged = hasChanges(form, recording);
   const save = async () => {
     setSaving(true);
@@ -142,7 +147,7 @@ export function LabBench({ recording, step }: { recording: Recording; step: numb
       <Grid.Col span={{ base: 12, lg: 8 }}>
         <Stack gap="md">
           <Refusal error={error} />
-          {isBusy ? <Panel title={texts.running}><Loading rows={4} /></Panel> : null}
+          {isBusy ? <Panel title={texts.running} actions={<Button onClick={stop}>{texts.stop}</Button>}><Loading rows={4} /></Panel> : null}
           <LabResult recording={recording} result={result} />
         </Stack>
       </Grid.Col>

@@ -49,7 +49,7 @@ function DivergenceView({ divergence, isFirst }: { divergence: Divergence; isFir
 }
 
 export function LabResult({ recording, result }: { recording: Recording; result: Replayed | null }) {
-  if (result === null) return <Panel title={texts.recorded}><Chart recording={recording} label={texts.recorded} partsAt={undefined} end={endOf(recording)} /></Panel>;
+  if (result === null) return <Panel title={texts.theRun}><Chart recording={recording} label={texts.recorded} partsAt={undefined} end={endOf(recording)} /></Panel>;
   const { replayed } = result;
   const first = result.divergences[0];
   const end = Math.max(endOf(recording), endOf(replayed));

@@ -1,6 +1,7 @@
 /** Replays of a run: begun, followed until they end, and what came of them. */
 import { api, need, type Schemas } from "../../api/client";
 import { ApiError } from "../../api/errors";
+import { lab as texts } from "../../texts/lab";
 import type { RunDiff } from "../../ui/evals/RunDiffView";
 
 /** The server leaves out what has its default. */
@@ -13,33 +14,24 @@ export type Replayed = { isSame: boolean; divergences: readonly Divergence[]; in
 
 const WAIT_MS = 20_000;
 
-type Followed = { replay: { replay_id: string; status?: string; problem?: string | null; code?: string | null }; result?: { is_same: boolean; divergences?: readonly Divergence[]; incomplete?: readonly string[]; ended?: string | null; diff?: RunDiff } };
-type Whole = { is_same: boolean; divergences?: readonly Divergence[]; incomplete?: readonly string[]; ended?: string | null; replayed: Recording };
-
 const ofRun = (runId: string) => ({ params: { path: { run_id: runId } } });
 
 export async function loadRecording(runId: string, signal?: AbortSignal): Promise<Recording> {
   return (await need(api.GET("/v1/runs/{run_id}/recording", { params: { path: { run_id: runId }, query: {} }, signal }))) as unknown as Recording;
 }
 
-/** Routes of replays, which the types of the API do not have yet. */
-const untyped = api as unknown as { GET: (path: string, options: object) => Promise<{ data?: unknown; error?: unknown; response: Response }> };
-
-/** Replays a run, and waits until it has ended; a replay that failed is thrown with its problem. */
+/** Replays a run, and waits until it has ended; a replay that failed is thrown with its problem. One that is not waited for any more is cancelled. */
 export async function replayRun(runId: string, spec: ReplaySpec, signal: AbortSignal): Promise<Replayed> {
-  const begun = (await need(api.POST("/v1/runs/{run_id}/replay", { ...ofRun(runId), body: spec as unknown as Schemas["ReplaySpec"], signal }))) as unknown as Whole | Followed;
-  if ("replayed" in begun) return { isSame: begun.is_same, divergences: begun.divergences ?? [], incomplete: begun.incomplete ?? [], ended: begun.ended ?? null, replayed: begun.replayed, diff: null };
-  return follow(runId, begun, signal);
-}
-
-async function follow(runId: string, begun: Followed, signal: AbortSignal): Promise<Replayed> {
-  const path = { run_id: runId, replay_id: begun.replay.replay_id };
-  let now = begun;
-  while ((now.replay.status ?? "running") === "running") {
-    now = (await need(untyped.GET("/v1/runs/{run_id}/replays/{replay_id}", { params: { path, query: { wait_ms: WAIT_MS } }, signal }))) as Followed;
+  let now = await need(api.POST("/v1/runs/{run_id}/replay", { ...ofRun(runId), body: spec as unknown as Schemas["ReplaySpec"], signal }));
+  const path = { run_id: runId, replay_id: now.replay.replay_id };
+  try {
+    while (now.replay.status === "running") now = await need(api.GET("/v1/runs/{run_id}/replays/{replay_id}", { params: { path, query: { wait_ms: WAIT_MS } }, signal }));
+  } catch (error) {
+    if (signal.aborted) await need(api.POST("/v1/runs/{run_id}/replays/{replay_id}/cancel", { params: { path } }));
+    throw error;
   }
   const { result } = now;
-  if (result === undefined) throw new ApiError(422, { error: now.replay.problem ?? "", code: now.replay.code ?? "cannot_replay" }, null);
-  const replayed = (await need(untyped.GET("/v1/runs/{run_id}/replays/{replay_id}/recording", { params: { path }, signal }))) as Recording;
-  return { isSame: result.is_same, divergences: result.divergences ?? [], incomplete: result.incomplete ?? [], ended: result.ended ?? null, replayed, diff: result.diff ?? null };
+  if (result == null) throw new ApiError(422, { error: now.replay.problem ?? texts.failed, code: now.replay.code ?? "cannot_replay" }, null);
+  const replayed = (await need(api.GET("/v1/runs/{run_id}/replays/{replay_id}/recording", { params: { path, query: {} }, signal }))) as unknown as Recording;
+  return { isSame: result.is_same, divergences: (result.divergences ?? []) as readonly Divergence[], incomplete: result.incomplete ?? [], ended: result.ended ?? null, replayed, diff: (result.diff ?? null) as RunDiff | null };
 }

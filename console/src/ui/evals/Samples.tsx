@@ -25,7 +25,7 @@ export function ScoreLine({ score }: { score: Score }) {
       {score.value == null ? <Missing /> : <Text span size="xs" c="dimmed">{formatRate(score.value)}</Text>}
       {score.reason == null || score.reason === "" ? null : <Text span size="sm"> · {score.reason}</Text>}
       {score.error == null ? null : <Text span size="sm"> · {score.error}</Text>}
-      {(score.judge?.run_ids ?? []).map((runId) => <Text span size="sm" key={runId}> · <Link to="/runs/$runId" params={{ runId }}>{texts.item.judge}</Link></Text>)}
+      {(score.judge?.run_ids ?? []).map((runId) => <Text span size="sm" key={runId}> · <Link to="/runs/$runId" params={{ runId }} style={{ textDecoration: "underline" }}>{texts.item.judge}</Link></Text>)}
     </Text>
   );
 }

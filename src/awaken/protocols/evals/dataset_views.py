@@ -23,6 +23,8 @@ class DatasetSummary(Record, frozen=True, kw_only=True):
     description: str = always("")
     fixture_count: int = always(0)
     revision: int
+    has_gate: bool = False
+    """Whether its evals are judged by a gate."""
 
 
 class DatasetList(Record, frozen=True, kw_only=True):

@@ -125,6 +125,7 @@ class DatasetRoutes:
                 description=it.description,
                 fixture_count=it.case_count,
                 revision=it.revision,
+                has_gate=it.gate is not None,
             )
             for it in found[begin:]
         )

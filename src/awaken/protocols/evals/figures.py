@@ -1,4 +1,4 @@
-"""What people read beside an eval: figures so far, labels, and the forms of what they write."""
+"""What people read beside an eval: figures so far, and the forms of what they write."""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,8 +6,6 @@ from typing import Any
 import msgspec
 
 from awaken.contracts.evals.cases import Case
-from awaken.contracts.evals.scores import ScoreSource
-from awaken.contracts.evals.store import ScoreQuery
 from awaken.evals.calibrating import calibrate_all
 from awaken.evals.driving import list_items
 from awaken.evals.results import ComparedEval, EvalEvidence, EvalFigures, build_figures
@@ -40,19 +38,6 @@ class FigureRoutes:
             calibrations=await calibrate_all(evals, items),
         )
         return as_json(build_figures(evidence))
-
-    async def list_labels(self, call: RouteCall) -> Reply:
-        """List what people said of what a judge scored, newest first."""
-        asked: views.LabelFilter = call.query
-        query = ScoreQuery(
-            scorer=asked.scorer,
-            source=ScoreSource.HUMAN,
-            tenant_id=call.principal.tenant_id,
-            before_no=asked.before,
-            limit=asked.limit,
-        )
-        found = await self._find().parts.evals.list_scores(query)
-        return as_json(views.ScoreList(scores=found))
 
     async def describe_forms(self, call: RouteCall) -> Reply:
         """Describe cases, gates and the options of every scorer as JSON Schemas."""

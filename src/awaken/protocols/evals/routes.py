@@ -106,7 +106,6 @@ def _score_routes(routes: "ScoreRoutes") -> tuple[ApiRoute, ...]:
 def _figure_routes(routes: FigureRoutes) -> tuple[ApiRoute, ...]:
     return (
         _read(f"GET {_EVAL}/figures", routes.get_figures, EvalFigures),
-        _read("GET /v1/eval/labels", routes.list_labels, views.ScoreList, query=views.LabelFilter),
         _read("GET /v1/eval/forms", routes.describe_forms, views.EvalForms),
     )
 

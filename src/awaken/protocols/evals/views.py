@@ -86,15 +86,6 @@ class ScoreList(Record, frozen=True, kw_only=True):
     scores: tuple[StoredScore, ...]
 
 
-class LabelFilter(StrictRecord, frozen=True, kw_only=True):
-    """Whose labels, newest first."""
-
-    scorer: Name
-    before: Annotated[int, Meta(ge=0)] | None = None
-    """The `no` of the last label of the page before."""
-    limit: Limit = 200
-
-
 class EvalForms(Record, frozen=True, kw_only=True):
     """JSON Schemas of what people write."""
 
