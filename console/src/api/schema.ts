@@ -10041,7 +10041,7 @@ export interface components {
             is_demo: boolean;
             is_paused: boolean;
             last: components["schemas"]["HookDeliveryView"] | null;
-            missing_secrets: string[];
+            missing_secrets: string[] | null;
             path: string;
             revision: string;
             scheme: components["schemas"]["SignatureScheme"];

@@ -1,1 +1,0 @@
-import{$ as e,Rt as t,Z as n,m as r,p as i}from"./index-B8DbdfEW.js";var a={"aria-label":i.close};function o(e){t.show({message:e,color:`teal`,closeButtonProps:a})}function s(i){let o=i instanceof n?i.requestId:null;t.show({title:e(i),message:o===null?void 0:r.requestId(o),color:`red`,autoClose:1e4,closeButtonProps:a})}export{s as n,o as t};
