@@ -81,15 +81,12 @@ class LiveSteps:
         self._flow = flow
         self._branches = flow.branches
         self._lock = asyncio.Lock()
-        """Gates, hooks and settling: one step after the other, as in a model's run.
-
-        So a result is durable before a later one is recorded.
-        """
+        """Gates, hooks and settling, one step after the other: so a result is durable before a
+        later one is recorded."""
         self._place = flow.journal.last_place
         self._call_prefix = make_call_prefix(run.identity.run_id)
         self.events = EventQueue(run, flow.journal.steps.values())
-        self.has_new_waits = False
-        """Whether steps wait whose tickets the sweeper may not know yet."""
+        self.has_new_waits = False  # Whether the sweeper may not know a ticket yet.
         self._checks: dict[str, Any] = {}
 
     @property
@@ -102,8 +99,8 @@ class LiveSteps:
 
     def note(self, step: WorkflowStep, data: Any = None) -> None:
         """Write a marker with the next commit; a race that is opened has no result yet."""
-        is_open = step.kind is StepKind.RACE
-        self._record(step, None if is_open else ToolResult(tool_name=step.name, data=data))
+        result = ToolResult(tool_name=step.name, data=data)
+        self._record(step, None if step.kind is StepKind.RACE else result)
 
     async def read_value(self, step: WorkflowStep) -> ToolResult:
         """Read the clock, a random number or a new id; durable when it is returned."""
@@ -338,7 +335,6 @@ class LiveSteps:
                 result = ToolResult.from_ticket(step.name, asked)
                 write_result(run, call, result)
                 self._record(step, result)
-                # Other branches may go on: the driver makes the wait durable meanwhile.
                 self.has_new_waits = True
                 run.inbox.signal.ring()
         resume = None
