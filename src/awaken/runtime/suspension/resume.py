@@ -26,7 +26,6 @@ from awaken.contracts.suspension.tickets import (
     ToolCallState,
 )
 from awaken.contracts.suspension.verdicts import read_decision
-from awaken.contracts.workflows.steps import RESULT_BYTES
 from awaken.runtime.journal.outcomes import Finish, StepOutcome
 from awaken.runtime.plugins.input_screens import look_at_decision
 from awaken.runtime.run import Run
@@ -77,6 +76,9 @@ def _check_size(decision: ToolCallResume) -> None:
     Raises:
         LimitExceeded: It is too large.
     """
+    # Only a decision on a step of a workflow needs it.
+    from awaken.contracts.workflows.steps import RESULT_BYTES  # noqa: PLC0415
+
     parts = (decision.result, decision.arguments, decision.reason, decision.decided_by)
     size, limit = len(msgspec.json.encode(parts)), RESULT_BYTES - _FRAME_BYTES
     if size > limit:
