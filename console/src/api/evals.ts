@@ -33,11 +33,6 @@ export function isOpen(record: Pick<EvalRecord, "status">): boolean {
   return OPEN.includes(record.status);
 }
 
-/** What a status says of a sample: nothing about its variant. */
-export function isMissing({ status }: Pick<EvalItem, "status">): boolean {
-  return status === "cut" || status === "infra_error";
-}
-
 function readDataset(view: Schemas["DatasetView"]): Dataset {
   const { spec, meta } = view;
   return {

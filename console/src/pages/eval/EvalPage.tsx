@@ -4,12 +4,12 @@ import { useQuery } from "@tanstack/react-query";
 import { getRouteApi, Link, useNavigate } from "@tanstack/react-router";
 import { useMemo } from "react";
 
-import { cancelEval, evalQuery, figuresQuery, isMissing, isOpen, itemsQuery, type EvalRecord } from "../../api/evals";
+import { cancelEval, evalQuery, figuresQuery, isOpen, itemsQuery, type EvalRecord } from "../../api/evals";
 import { isGone } from "../../api/errors";
 import { evals as texts } from "../../texts/evals";
 import { ui } from "../../texts/ui";
 import { useConfirm } from "../../ui/confirm";
-import { addSpent } from "../../ui/evals/cells";
+import { addSpent, isMissing } from "../../ui/evals/cells";
 import { Missing, Verdicts } from "../../ui/evals/parts";
 import { useEvalStream } from "../../ui/evals/useEvalStream";
 import { describeBudget, describeSpent } from "../../ui/evals/words";

@@ -1,10 +1,15 @@
 /** The samples of an eval by case and variant, and what each says. Pure. */
-import { isMissing, type EvalItem } from "../../api/evals";
+import type { EvalItem } from "../../api/evals";
 
 /** What a sample says: `partly` is one that something could not score, `open` one that is not there yet. */
 export type Look = "passed" | "failed" | "partly" | "missing" | "open";
 export type Cell = { variant: string; items: readonly EvalItem[]; looks: readonly Look[]; passed: number; failed: number; missing: number; isFlaky: boolean; rate: number | null };
 export type CaseRow = { caseId: string; cells: readonly Cell[]; isFlaky: boolean; isChanged: boolean; hasMissing: boolean; hasFailed: boolean };
+
+/** Whether a sample says nothing about its variant. */
+export function isMissing({ status }: Pick<EvalItem, "status">): boolean {
+  return status === "cut" || status === "infra_error";
+}
 
 /** What one sample says, by all scorers or by one. */
 export function judgeItem(item: EvalItem, scorer?: string): Look {
