@@ -452,80 +452,75 @@ __all__ = [
 _NAMES_OF = {
     "awaken.authoring.output": "OutputInvalid",
     "awaken.authoring.validators": "OutputRejected ValidatorFailed",
-    "awaken.backends.a2a.failures": (
-        "RemoteNotFound RemoteNotReached RemoteOutcomeUnknown RemoteTaskEnded RemoteTaskUnknown"
-    ),
-    "awaken.contracts.backends.errors": (
-        "AgentNotFound BackendExecutionFailed ExecutionBackendError InvalidBackendConfig "
-        "RemoteError RemoteMalformed RemoteRefused RemoteTooLarge RemoteUnreachable "
-        "RemoteUnsupported"
-    ),
-    "awaken.contracts.config.errors": (
-        "AgentUnusable ConfigError ConfigNotEnabled DraftConflict DraftHasConflicts "
-        "DraftNotFound DraftTooLarge HeadMoved InvalidConfig MissingSecrets NoCanary "
-        "OwnedByCode PublishRefused RecordConflict RecordExists RecordInUse "
-        "RefusedByWorkers SecretInUse SecretsUnavailable UnknownConfigRecord "
-        "UnknownNamespace UnknownPublication UnknownSecret UnknownSwitch VersionNotFound "
-        "VersionUnusable"
-    ),
-    "awaken.contracts.errors": (
-        "AgentPaused AlreadyDecided AlreadyExists AmbiguousId AwakenError BaseRevisionMismatch "
-        "CommitUnknown CorruptRecord CursorExpired CursorInvalid DedupeConflict "
-        "DemoRecord DependenciesFailed DuplicateRegistration HandlerAlreadyRegistered "
-        "IdempotencyConflict "
-        "IllegalTransition InstructionsFailed InvalidContext InvalidInput InvalidPluginConfig "
-        "InvalidRecord InvalidResume InvalidSpec InvalidTranscript InvalidValue "
-        "KeyAlreadyRegistered KeyCodecError LeaseLost LimitExceeded MergeConflict Misuse "
-        "NotServedHere NothingToResume PhaseNotConverging PluginAlreadyInstalled PluginFailed "
-        "PluginGivenTwice PluginNotInstalled ProfileCodecError QueueFull RecordNotFound "
-        "RefusedInput RevisionConflict RunError RunFailed StateError StorageError StoreCorrupt "
-        "StoreFull StoreTooNew StoreUnavailable ThreadBusy ThreadClaimed ThreadHasWorkflow "
-        "UnknownAgent UnknownAnswer UnknownDefaultAgent UnknownHandler UnknownKey "
-        "UnknownProfileKey UnknownProvider UnknownReference UnknownRun UnknownThread "
-        "UnknownTicket UnsupportedFeature UsageError VersionConflict"
-    ),
-    "awaken.contracts.memory.errors": (
-        "EmbeddingFailed FactExists MemoryFull MemoryUnavailable NoMemoryOwner UnknownDocument "
-        "UnknownFact UnreadableDocument"
-    ),
-    "awaken.contracts.evals.errors": (
-        "CannotRecord CannotReplay DatasetConflict EvalError EvalExists EvalsUnavailable "
-        "InvalidDataset InvalidEval InvalidGate InvalidScorer NotComparable RecordedFailure "
-        "RecordingEnded ReplayDiverged ReplayTimedOut TooManyReplays UnknownCase UnknownDataset "
-        "UnknownEval UnknownReplay"
-    ),
+    "awaken.backends.a2a.failures": """
+        RemoteNotFound RemoteNotReached RemoteOutcomeUnknown RemoteTaskEnded RemoteTaskUnknown
+    """,
+    "awaken.contracts.backends.errors": """
+        AgentNotFound BackendExecutionFailed ExecutionBackendError InvalidBackendConfig RemoteError
+        RemoteMalformed RemoteRefused RemoteTooLarge RemoteUnreachable RemoteUnsupported
+    """,
+    "awaken.contracts.config.errors": """
+        AgentUnusable ConfigError ConfigNotEnabled DraftConflict DraftHasConflicts DraftNotFound
+        DraftTooLarge HeadMoved InvalidConfig MissingSecrets NoCanary OwnedByCode PublishRefused
+        RecordConflict RecordExists RecordInUse RefusedByWorkers SecretInUse SecretsUnavailable
+        UnknownConfigRecord UnknownNamespace UnknownPublication UnknownSecret UnknownSwitch
+        VersionNotFound VersionUnusable
+    """,
+    "awaken.contracts.errors": """
+        AgentPaused AlreadyDecided AlreadyExists AmbiguousId AwakenError BaseRevisionMismatch
+        CommitUnknown CorruptRecord CursorExpired CursorInvalid DedupeConflict DemoRecord
+        DependenciesFailed DuplicateRegistration HandlerAlreadyRegistered IdempotencyConflict
+        IllegalTransition InstructionsFailed InvalidContext InvalidInput InvalidPluginConfig
+        InvalidRecord InvalidResume InvalidSpec InvalidTranscript InvalidValue KeyAlreadyRegistered
+        KeyCodecError LeaseLost LimitExceeded MergeConflict Misuse NotServedHere NothingToResume
+        PhaseNotConverging PluginAlreadyInstalled PluginFailed PluginGivenTwice PluginNotInstalled
+        ProfileCodecError QueueFull RecordNotFound RefusedInput RevisionConflict RunError RunFailed
+        StateError StorageError StoreCorrupt StoreFull StoreTooNew StoreUnavailable ThreadBusy
+        ThreadClaimed ThreadHasWorkflow UnknownAgent UnknownAnswer UnknownDefaultAgent
+        UnknownHandler UnknownKey UnknownProfileKey UnknownProvider UnknownReference UnknownRun
+        UnknownThread UnknownTicket UnsupportedFeature UsageError VersionConflict
+    """,
+    "awaken.contracts.memory.errors": """
+        EmbeddingFailed FactExists MemoryFull MemoryUnavailable NoMemoryOwner UnknownDocument
+        UnknownFact UnreadableDocument
+    """,
+    "awaken.contracts.evals.errors": """
+        CannotRecord CannotReplay DatasetConflict EvalError EvalExists EvalsUnavailable
+        InvalidDataset InvalidEval InvalidGate InvalidScorer NotComparable RecordedFailure
+        RecordingEnded ReplayDiverged ReplayTimedOut TooManyReplays UnknownCase UnknownDataset
+        UnknownEval UnknownReplay
+    """,
     "awaken.contracts.models.budgets": "BudgetExceeded",
-    "awaken.contracts.models.errors": (
-        "AllModelsUnavailable AnswerTooLarge ContentFiltered ContextOverflow "
-        "InvalidRequest MalformedAnswer ModelDisabled ModelError ModelNotFound "
-        "ModelTimeout Overloaded ProviderBroken ProviderFailed ProviderUnusable "
-        "QuotaExceeded RateLimited StreamInterrupted TransportFailed Unauthorized"
-    ),
+    "awaken.contracts.models.errors": """
+        AllModelsUnavailable AnswerTooLarge ContentFiltered ContextOverflow InvalidRequest
+        MalformedAnswer ModelDisabled ModelError ModelNotFound ModelTimeout Overloaded
+        ProviderBroken ProviderFailed ProviderUnusable QuotaExceeded RateLimited StreamInterrupted
+        TransportFailed Unauthorized
+    """,
     "awaken.contracts.resolver_errors": "AgentResolverFailed",
     "awaken.contracts.secrets": "SecretUnresolved",
-    "awaken.contracts.specs.remote_registries": (
-        "AgentNotDiscovered AgentRefused CardUnavailable DiscoveryError InvalidCard "
-        "UnsupportedInterface"
-    ),
+    "awaken.contracts.specs.remote_registries": """
+        AgentNotDiscovered AgentRefused CardUnavailable DiscoveryError InvalidCard
+        UnsupportedInterface
+    """,
     "awaken.contracts.specs.skills": "SkillUnavailable",
-    "awaken.contracts.storage.schedules": (
-        "HookRefused HookUnreadable NotTheCreator RightsUnverifiable ScheduleChanged "
-        "SecretNotAllowed TriggerPaused UnknownSchedule UnknownTrigger"
-    ),
+    "awaken.contracts.storage.schedules": """
+        HookRefused HookUnreadable NotTheCreator RightsUnverifiable ScheduleChanged SecretNotAllowed
+        TriggerPaused UnknownSchedule UnknownTrigger
+    """,
     "awaken.contracts.storage.store": "CancelWanted DecidedMeanwhile",
-    "awaken.contracts.suspension.errors": (
-        "AmbiguousTicket ArgumentsChanged EditDenied FrontendToolConflict InvalidDecision "
-        "InvalidEdit"
-    ),
-    "awaken.contracts.tasks": (
-        "DuplicateTaskName ParentRunCancelled ReservedTaskName TaskError TaskHasNoInbox "
-        "TaskIdTaken TaskLimitReached TaskNotFound TaskNotOwned TaskTerminated TooManyHops"
-    ),
+    "awaken.contracts.suspension.errors": """
+        AmbiguousTicket ArgumentsChanged EditDenied FrontendToolConflict InvalidDecision InvalidEdit
+    """,
+    "awaken.contracts.tasks": """
+        DuplicateTaskName ParentRunCancelled ReservedTaskName TaskError TaskHasNoInbox TaskIdTaken
+        TaskLimitReached TaskNotFound TaskNotOwned TaskTerminated TooManyHops
+    """,
     "awaken.contracts.tools.sub_runs": "MessageNotSent",
-    "awaken.contracts.tools.tool": (
-        "ExecutionFailed InvalidArguments Retry ToolDenied ToolError ToolInternalError "
-        "ToolNotFound ToolTimeout"
-    ),
+    "awaken.contracts.tools.tool": """
+        ExecutionFailed InvalidArguments Retry ToolDenied ToolError ToolInternalError ToolNotFound
+        ToolTimeout
+    """,
     "awaken.outbound.credentials": "AuthorizationFailed LoginRequired",
     "awaken.outbound.private_files": "UnusableFile",
     "awaken.patterns.errors": "PatternError",

@@ -99,8 +99,7 @@ class RunKind(StrEnum):
     EVAL = "eval"
     REPLAY = "replay"
     DEMO = "demo"
-    FOLLOW_UP = "follow_up"
-    """Work that plugins do after another run has ended; `parent_run_id` names that run."""
+    FOLLOW_UP = "follow_up"  # Work that plugins do after the run `parent_run_id` has ended.
 
 
 LISTED_KINDS = (RunKind.CHAT, RunKind.TASK)
