@@ -70,7 +70,7 @@ export function DraftGates({ draft }: { draft: Draft }) {
   if (!may("config")) return null;
   return (
     <Panel title={named.title} description={named.help}>
-      {list.isError ? <Failure error={list.error} onRetry={() => void list.refetch()} /> : evals.isError ? <Failure error={evals.error} onRetry={() => void evals.refetch()} /> : list.data === undefined || evals.data === undefined ? <Loading rows={2} /> : gated.length === 0 ? <Text size="sm" c="dimmed">{named.none} <Link to="/datasets">{named.make}</Link></Text> : (
+      {list.isError ? <Failure error={list.error} onRetry={() => void list.refetch()} /> : evals.isError ? <Failure error={evals.error} onRetry={() => void evals.refetch()} /> : list.data === undefined || evals.data === undefined ? <Loading rows={2} /> : gated.length === 0 ? <Text size="sm" c="dimmed">{named.none} <Link to="/datasets" style={{ textDecoration: "underline" }}>{named.make}</Link></Text> : (
         <Stack gap="sm">{gated.map((it) => <OneGate key={it} datasetId={it} draft={draft} records={evals.data} />)}</Stack>
       )}
     </Panel>
