@@ -36,9 +36,9 @@ async def make_draft(runtime: AgentRuntime, prompt: str) -> str:
     return draft.id
 
 
-async def try_draft(runtime: AgentRuntime, draft_id: str) -> Any:
+async def try_draft(runtime: AgentRuntime, draft_id: str, **options: Any) -> Any:
     variants = (Variant(name="draft", agent_id="clerk", draft_id=draft_id),)
-    spec = EvalSpec(dataset_id="polite", variants=variants, repeats=1)
+    spec = EvalSpec(dataset_id="polite", variants=variants, repeats=1, **options)
     made = await runtime.evals.create(spec, by="ann")
     runtime.evals.start(made.eval_id)
     return await runtime.evals.wait(made.eval_id, 20_000)
@@ -73,6 +73,13 @@ def test_a_draft_is_published_only_after_its_gate_has_passed(tmp_path: Path) -> 
             assert failed.summary["gate"]["status"] == "failed"
             with pytest.raises(PublishRefused):
                 await publish(runtime, draft_id)
+            # A gate that the caller brings says nothing for the dataset's own, nor does one case.
+            lenient = {"require": [{"scorer": "contains", "min_rate": 0.0}]}
+            for options in ({"gate": lenient}, {"gate": lenient, "cases": ("c",)}):
+                easy = await try_draft(runtime, draft_id, **options)
+                assert easy.summary["gate"]["status"] == "passed"
+                with pytest.raises(PublishRefused):
+                    await publish(runtime, draft_id)
             good = await make_draft(runtime, "Answer politely.")
             passed = await try_draft(runtime, good)
             assert (passed.status, passed.summary["gate"]["status"]) == (EvalStatus.DONE, "passed")

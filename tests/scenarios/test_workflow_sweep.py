@@ -29,7 +29,7 @@ from awaken import (
 from awaken.contracts.runs.records import RunRecord, RunRequest
 from awaken.errors import OutcomeUnknown, StepFailed, StepTimedOut
 from awaken.mailbox.mailbox import Mailbox
-from awaken.mailbox.workflow_runs import SentEvent, make_event
+from awaken.mailbox.workflow_runs import make_event
 from awaken.stores import InputMode
 from awaken.testing import AgentReport, ScriptedModel, simulate_agent
 from awaken.tools import StepRetry
@@ -356,10 +356,7 @@ def sends(agent_id: str, *numbers: int) -> Callable[[Mailbox], Any]:
         for number in numbers:
             for _ in range(2):
                 run = await opened(mailbox)
-                event = SentEvent(
-                    run_id=run.run_id, name="n", payload=number, event_id=f"id {number}"
-                )
-                request = await make_event(mailbox.services, run, event)
+                request = await make_event(mailbox.services, run, "n", number, f"id {number}")
                 key = f"event:{number}"
                 await mailbox.submit(request, mode=InputMode.STEER, dedupe_key=key, asked=number)
 

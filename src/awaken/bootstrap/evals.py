@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, cast
 
 from awaken.contracts.evals.errors import InvalidEval
-from awaken.contracts.evals.eval_runs import EvalRecord, EvalStatus
+from awaken.contracts.evals.eval_runs import EvalRecord, EvalSpec, EvalStatus
 from awaken.contracts.evals.store import EvalQuery, EvalStore
 from awaken.contracts.evals.verdicts import GateStatus
 from awaken.contracts.storage.store import Store
@@ -63,7 +63,7 @@ def build_eval_runner(
 
 
 async def list_passed_evals(store: Store, manifest_hash: str) -> list[EvalRecord]:
-    """Return the evals whose gates passed for a manifest."""
+    """Return the evals of whole datasets whose own gates passed for a manifest."""
     evals, found, before = find_eval_store(store), list[EvalRecord](), None
     while True:
         query = EvalQuery(status=EvalStatus.DONE, before_no=before, limit=PAGE)
@@ -72,8 +72,14 @@ async def list_passed_evals(store: Store, manifest_hash: str) -> list[EvalRecord
             it
             for _, it in page
             if it.manifest_hash == manifest_hash
+            and _judges_by_dataset(it.spec)
             and (it.summary.get("gate") or {}).get("status") == GateStatus.PASSED
         ]
         if len(page) < PAGE:
             return found
         before = page[-1][0]
+
+
+def _judges_by_dataset(spec: EvalSpec) -> bool:
+    """Whether the dataset's own gate judged all its cases: who runs an eval chooses neither."""
+    return spec.gate is None and not (spec.cases or spec.tags or spec.split)

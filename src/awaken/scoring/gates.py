@@ -193,19 +193,31 @@ def evaluate_gate(gate: Gate, evidence: GateEvidence) -> GateResult:
     warnings = [*_warn_of_judges(gate, scorers)]
     if comparison is not None:
         warnings += comparison.warnings
-    return _conclude(gate, checks, warnings)
+    return _conclude(gate, checks, warnings, _list_open(gate, comparison))
 
 
-def _conclude(gate: Gate, checks: list[GateCheck], warnings: list[str]) -> GateResult:
+def _list_open(gate: Gate, comparison: EvalComparison | None) -> set[str]:
+    """The comparisons that have data: more of it may decide them."""
+    scored = {it.scorer: it.interval for it in comparison.scorers} if comparison else {}
+    return {
+        f"compare[{at}]"
+        for at, rule in enumerate(gate.compare)
+        if scored.get(rule.scorer) is not None
+    }
+
+
+def _conclude(
+    gate: Gate, checks: list[GateCheck], warnings: list[str], open_: set[str]
+) -> GateResult:
     status = GateStatus.PASSED
     for check in checks:
         if check.status is GateStatus.FAILED:
             status = GateStatus.FAILED
         elif check.status is GateStatus.UNDECIDED and status is not GateStatus.FAILED:
-            is_open = check.condition.startswith("compare")
-            if is_open and gate.on_undecided is OnUndecided.FAIL:
+            is_comparison = check.condition.startswith("compare")
+            if is_comparison and gate.on_undecided is OnUndecided.FAIL:
                 status = GateStatus.FAILED
-            elif is_open:
+            elif check.condition in open_:
                 warnings.append(f"{check.condition}: {check.reason}")
             else:
                 status = GateStatus.UNDECIDED

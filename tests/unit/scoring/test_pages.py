@@ -22,9 +22,12 @@ class Asks:
 
 def test_the_examples_of_the_page_are_accepted() -> None:
     documents = [yaml.safe_load(it) for it in re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)]
-    (scorers,) = [it["scorers"] for it in documents if "scorers" in it]
+    scorers, online = [it["scorers"] for it in documents if "scorers" in it]
     (gate,) = [it["gate"] for it in documents if "gate" in it]
     made = make_scorers(msgspec.convert(scorers, tuple[ScorerSpec, ...]), ask=Asks())
+    # Those of real runs are of the same kinds.
+    (record,) = online
+    assert make_scorers(msgspec.convert(record["scorers"], tuple[ScorerSpec, ...]), ask=Asks())
     names = {it.spec.shown_name for it in made}
     read = parse_gate(gate)
     assert {it.scorer for it in (*read.require, *read.compare)} <= names
