@@ -5,11 +5,19 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 
 from awaken import Agent, AgentRuntime, tool
+from awaken.contracts.errors import InvalidValue
 from awaken.contracts.evals.cases import Case, CaseTurn, Expectation
-from awaken.contracts.evals.errors import InvalidEval, InvalidGate
+from awaken.contracts.evals.errors import (
+    InvalidDataset,
+    InvalidEval,
+    InvalidGate,
+    NotComparable,
+    UnknownEval,
+)
 from awaken.contracts.evals.eval_runs import (
     EvalBudget,
     EvalMode,
@@ -413,3 +421,45 @@ def test_an_eval_may_stop_early_and_its_looks_are_recorded() -> None:
     assert (done.record.status, len(done.items), done.record.planned) == ("done", 60, 60)
     same = run(cases, [agent(ScriptedModel(["yes"] * 500))], **options)
     assert len(same.items) in (60, 180)
+
+
+def test_what_would_be_lost_or_paid_for_nothing_is_refused_before_anything_is_spent() -> None:
+    model = ScriptedModel(["yes"] * 99)
+    twice = Dataset(cases=(live("c"), live("c")))
+    with pytest.raises(InvalidDataset, match="two cases"):
+        run(twice, [agent(model)])
+    unnamed = Dataset(cases=(live("c"),), scorers=(SAYS, SAYS))
+    with pytest.raises(InvalidDataset, match="two scorers"):
+        run(unnamed, [agent(model)])
+
+    async def name_baselines() -> None:
+        async with AgentRuntime([agent(model)]) as runtime:
+            dataset = Dataset(id="d", cases=(scripted("c"),))
+            await keep_dataset(runtime.evals.parts.evals, dataset)
+            spec = EvalSpec(dataset_id="d", variants=AGENT, mode=EvalMode.SCRIPTED)
+            first = await runtime.evals.create(spec)
+            other = EvalSpec(dataset_id="d", variants=AGENT, baseline=first.eval_id)
+            with pytest.raises(NotComparable, match="live"):
+                await runtime.evals.create(other)
+            with pytest.raises(UnknownEval):
+                await runtime.evals.create(msgspec.structs.replace(spec, baseline="nope"))
+
+    asyncio.run(name_baselines())
+    wrong: list[dict[str, Any]] = [{"cost_usd": 0}, {"tokens": -1}, {"cost_usd": float("nan")}]
+    for budget in wrong:
+        with pytest.raises(InvalidValue, match="positive"):
+            EvalBudget(**budget)
+    assert len(model.requests) == 0
+
+
+def test_a_gate_compares_only_cases_that_are_the_same_in_both() -> None:
+    gate = {"compare": [{"scorer": "contains"}]}
+    cases = [scripted(f"c{at}") for at in range(4)]
+    before = run(Dataset(cases=tuple(cases), gate=gate), [agent()])
+    same = run(Dataset(cases=tuple(cases), gate=gate), [agent()], baseline=before)
+    assert same.gate is not None
+    assert same.gate.is_passed
+    changed = tuple(msgspec.structs.replace(it, user_input="other") for it in cases)
+    after = run(Dataset(cases=changed, gate=gate), [agent()], baseline=before)
+    assert after.gate is not None
+    assert after.gate.status == "undecided"

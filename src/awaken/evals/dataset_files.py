@@ -220,6 +220,8 @@ def _read_cases(root: Path, folder: Path, tails: tuple[str, ...]) -> tuple[Case,
     total = 0
     if not folder.is_dir():
         return ()
+    if folder != root and (below := next((it for it in folder.iterdir() if it.is_dir()), None)):
+        raise _refuse(below, f"it is a folder; the files of all cases stand in {CASES} itself")
     for path in _list_files(folder, tails):
         name = path.relative_to(root).as_posix()
         total += path.stat().st_size

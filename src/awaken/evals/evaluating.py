@@ -9,6 +9,7 @@ import msgspec
 
 from awaken.contracts.config.publications import hash_object
 from awaken.contracts.evals.cases import Case, CaseEntry, DatasetRevision
+from awaken.contracts.evals.errors import InvalidDataset
 from awaken.contracts.evals.eval_runs import EvalBudget, EvalItem, EvalMode, EvalRecord, EvalSpec
 from awaken.contracts.evals.recordings import Recording
 from awaken.contracts.evals.scores import ScorerSpec
@@ -18,6 +19,7 @@ from awaken.contracts.evals.worlds import ToolPolicy, Variant
 from awaken.runtime.resolution.resolver import DEFAULT_AGENT
 from awaken.scoring import scorers as scorers
 
+from .case_checks import check_scorers
 from .driving import list_items
 from .recording_files import encode_recording
 from .results import (
@@ -205,7 +207,18 @@ def choose_mode(cases: Sequence[Case]) -> EvalMode:
 
 
 async def keep_dataset(evals: Any, dataset: Dataset) -> DatasetRevision:
-    """Write a dataset as a new revision of its id."""
+    """Write a dataset as a new revision of its id.
+
+    Raises:
+        InvalidDataset: Two cases have one id, or two scorers one name: one would be lost.
+        InvalidScorer: A scorer does not exist, or its options do not fit.
+    """
+    seen: set[str] = set()
+    for case in dataset.cases:
+        if case.id in seen:
+            raise InvalidDataset(what=f"case '{case.id}'", problem="two cases have this id")
+        seen.add(case.id)
+    check_scorers(dataset.scorers, f"dataset '{dataset.id}'")
     objects = dict(dataset.recordings)
     entries = []
     for case in dataset.cases:

@@ -107,7 +107,11 @@ def _judge(evidence: EvalEvidence, gate: Mapping[str, Any]) -> GateResult:
     own, baseline = evidence.own, evidence.baseline
     spec = own.record.spec
     judged, first = spec.variants[-1].name, spec.variants[0].name
-    items, variant = (own.items, first) if baseline is None else (baseline.items, judged)
+    items, variant = own.items, first
+    if baseline is not None:
+        # A case that was changed since is another one.
+        changed = find_changed(baseline, own)
+        items, variant = [it for it in baseline.items if it.case_id not in changed], judged
     if baseline is not None and judged not in list_variants(items):
         variant = next(iter(list_variants(items)), "")
     has_baseline = baseline is not None or judged != first
@@ -141,16 +145,8 @@ def compare_evals(
     """
     told = [] if warnings is None else warnings
     one, two = first.record, second.record
-    problem = None
-    if one.spec.mode is not two.spec.mode:
-        problem = f"one is {one.spec.mode}, the other {two.spec.mode}"
-    elif one.spec.dataset_id != two.spec.dataset_id:
-        problem = f"their datasets are '{one.spec.dataset_id}' and '{two.spec.dataset_id}'"
-    if problem is not None:
-        raise NotComparable(first=one.eval_id, second=two.eval_id, problem=problem)
-    changed = {
-        name for name, hashed in first.hashes.items() if second.hashes.get(name, hashed) != hashed
-    }
+    check_comparable(one, two)
+    changed = find_changed(first, second)
     if one.revision != two.revision:
         told.append(
             f"revision {one.revision} is compared with {two.revision}; "
@@ -164,6 +160,28 @@ def compare_evals(
         for it in list_variants(second.items)
         if known
     )
+
+
+def find_changed(first: ComparedEval, second: ComparedEval) -> set[str]:
+    """Return the ids of cases that both evals have, and that are not the same in both."""
+    return {
+        name for name, hashed in first.hashes.items() if second.hashes.get(name, hashed) != hashed
+    }
+
+
+def check_comparable(one: EvalRecord, two: EvalRecord) -> None:
+    """Refuse to compare evals that tried different things.
+
+    Raises:
+        NotComparable: They were made in different modes, or of different datasets.
+    """
+    problem = None
+    if one.spec.mode is not two.spec.mode:
+        problem = f"one is {one.spec.mode}, the other {two.spec.mode}"
+    elif one.spec.dataset_id != two.spec.dataset_id:
+        problem = f"their datasets are '{one.spec.dataset_id}' and '{two.spec.dataset_id}'"
+    if problem is not None:
+        raise NotComparable(first=one.eval_id, second=two.eval_id, problem=problem)
 
 
 async def load_compared(evals: EvalStore, eval_id: str) -> ComparedEval:

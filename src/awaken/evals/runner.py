@@ -28,7 +28,7 @@ from awaken.scoring.statistics.power import LOOKS
 from .claims import WorkClaims
 from .driving import EvalDriver, cancel_children, find_status, list_items
 from .preparing import EvalParts, PreparedEval, prepare_eval
-from .results import summarize_eval
+from .results import check_comparable, summarize_eval
 from .samples import group_of, list_group_budgets
 
 logger = logging.getLogger(__name__)
@@ -57,7 +57,8 @@ class EvalRunner:
         """Plan an eval and keep it; nothing is spent.
 
         Raises:
-            EvalError: Something that it names does not exist, does not compile, or is not enough.
+            EvalError: Something that it names does not exist, does not compile, or is not enough,
+                or its baseline cannot be compared with it.
             EvalExists: Its id is taken.
         """
         prepared = await prepare_eval(self.parts, spec, by=by)
@@ -73,6 +74,8 @@ class EvalRunner:
             created_by=by,
             created_at=self.parts.clock.now_ms(),
         )
+        if spec.baseline is not None:
+            check_comparable(await self.load(spec.baseline, tenant_id), record)
         # Listed first: an eval that is not listed would never be taken over.
         await self._list_open(eval_id, is_open=True)
         await self.parts.evals.create_eval(record)

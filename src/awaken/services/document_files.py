@@ -13,6 +13,7 @@ FILE_BYTES_MAX = 4 * 1024 * 1024
 VALUES_MAX = 500_000
 """How many values a document may have after its aliases are replaced by what they name."""
 _WIDTH = 100
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _SPECIAL = re.compile("[\x00-\x09\x0b-\x1f\x7f-\xa0\u2028\u2029\ufeff\ufffe\uffff]")
 """Characters that YAML keeps only as escapes."""
 _LOOSE = re.compile(" \n| $|^[ \n]")
@@ -43,13 +44,44 @@ def decode_document(data: bytes, name: str) -> Any:
     """
     if len(data) > FILE_BYTES_MAX:
         raise invalid_file(name, f"it is larger than {FILE_BYTES_MAX} bytes")
-    decode = msgspec.json.decode if name.lower().endswith(".json") else msgspec.yaml.decode
+    is_json = name.lower().endswith(".json")
     try:
-        document = decode(data)
+        document = msgspec.json.decode(data) if is_json else msgspec.yaml.decode(data)
+        if not is_json:
+            _check_keys(yaml.compose(data, _LOADER), name)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise invalid_file(name, explain_refusal(error)) from error
     _check_values(document, name)
     return document
+
+
+def _check_keys(root: Any, name: str) -> None:
+    """Refuse a mapping that has a key twice: the decoder keeps the last one and drops the others.
+
+    Raises:
+        InvalidSpec: There is one; names the key and its line.
+    """
+    todo, seen = [root], set[int]()
+    while todo:
+        node = todo.pop()
+        if node is None or id(node) in seen:
+            continue
+        # An alias is the same node again.
+        seen.add(id(node))
+        if isinstance(node, yaml.SequenceNode):
+            todo += node.value
+        elif isinstance(node, yaml.MappingNode):
+            keys: set[tuple[str, str]] = set()
+            for key, value in node.value:
+                todo += (key, value)
+                if not isinstance(key, yaml.ScalarNode):
+                    continue
+                if (key.tag, key.value) in keys:
+                    line = key.start_mark.line + 1
+                    raise invalid_file(
+                        name, f"the key '{key.value:.80}' is there twice (line {line})"
+                    )
+                keys.add((key.tag, key.value))
 
 
 def format_document(document: dict[str, Any]) -> str:

@@ -318,3 +318,26 @@ def test_ten_thousand_cases_are_read_in_bounded_time_and_one_more_is_refused(
     (tmp_path / "cases" / "more.json").write_text('{"id":"more","user_input":""}')
     with pytest.raises(InvalidDataset, match="more than 10000 files"):
         read_folder(tmp_path)
+
+
+def test_a_case_in_a_folder_below_is_refused_and_not_left_out(tmp_path: Path) -> None:
+    below = tmp_path / "cases" / "more"
+    below.mkdir(parents=True)
+    (below / "a.yaml").write_text("id: a\nuser_input: hi\n", encoding="utf-8")
+    with pytest.raises(InvalidDataset, match="more"):
+        read_folder(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "id: a\nuser_input: hi\nuser_input: other\n",
+        "id: a\nuser_input: hi\nexpect: {final_answer_contains: [a], final_answer_contains: [b]}\n",
+        'id: a\nuser_input: hi\n"tags": [x]\ntags: [y]\n',
+    ],
+)
+def test_a_key_that_is_there_twice_is_refused(text: str, tmp_path: Path) -> None:
+    (tmp_path / "cases").mkdir()
+    (tmp_path / "cases" / "a.yaml").write_text(text, encoding="utf-8")
+    with pytest.raises(InvalidDataset, match="is there twice"):
+        read_folder(tmp_path)

@@ -1,5 +1,6 @@
 """Evals: planned sets of samples, their items, and their states."""
 
+import math
 from enum import StrEnum
 from typing import Any
 
@@ -31,6 +32,12 @@ class EvalBudget(StrictRecord, frozen=True, kw_only=True):
     cost_usd: float | None = None
     tokens: int | None = None
     time_ms: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("cost_usd", "tokens", "time_ms"):
+            limit = getattr(self, name)
+            if limit is not None and not 0 < limit < math.inf:
+                raise InvalidValue(what=f"budget.{name}", problem="it must be a positive number")
 
 
 class EvalSpec(StrictRecord, frozen=True, kw_only=True):
