@@ -1,5 +1,6 @@
 """Search in one partition by words and by vectors."""
 
+import asyncio
 import logging
 from collections.abc import Sequence
 
@@ -16,6 +17,12 @@ DEPTH = 40
 """How many items of each ranking are considered, at least."""
 QUERY_CHARS = 4_000
 EMBEDDED_AT_ONCE = 64
+WRITE_S = 15.0
+"""How long the vectors of what is written may take."""
+SEARCH_S = 2.0
+"""How long a search waits for the vector of its query: its words do without."""
+PAUSE_S = 30.0
+"""How long searches do without vectors after one has waited in vain."""
 
 
 class HybridIndex:
@@ -25,21 +32,29 @@ class HybridIndex:
         self._engine = engine
         self._embedder = embedder
         self.model = "" if embedder is None else embedder.model
+        self._silent_until = 0.0
 
-    async def embed(self, texts: Sequence[str]) -> list[bytes | None]:
+    async def embed(
+        self, texts: Sequence[str], *, patience_s: float = WRITE_S
+    ) -> list[bytes | None]:
         """Return a vector for each text, or None for all of them.
 
-        A text without a vector is still found by its words: an embedding model that fails
-        prevents nobody from remembering.
+        A text without a vector is still found by its words: an embedding model that fails, or
+        does not answer, prevents nobody from remembering.
         """
         if self._embedder is None or not texts:
             return [None] * len(texts)
         made: list[bytes | None] = []
         try:
             for start in range(0, len(texts), EMBEDDED_AT_ONCE):
-                made += await self._embedder.embed(texts[start : start + EMBEDDED_AT_ONCE])
+                async with asyncio.timeout(patience_s):
+                    made += await self._embedder.embed(texts[start : start + EMBEDDED_AT_ONCE])
+        except TimeoutError:
+            self._silent_until = asyncio.get_running_loop().time() + PAUSE_S
+            logger.warning("Texts have no vectors: the embedding model took over %s s", patience_s)
+            return [None] * len(texts)
         except EmbeddingFailed as error:
-            logger.warning("Texts are kept without vectors: %s", error)
+            logger.warning("Texts have no vectors: %s", error)
             return [None] * len(texts)
         return made
 
@@ -63,9 +78,10 @@ class HybridIndex:
     async def _search_similar(
         self, partition: Partition, query: str, depth: int
     ) -> Sequence[KeptItem]:
-        if self._embedder is None or not query.strip():
+        is_silent = asyncio.get_running_loop().time() < self._silent_until
+        if self._embedder is None or not query.strip() or is_silent:
             return ()
-        (vector,) = await self.embed([query])
+        (vector,) = await self.embed([query], patience_s=SEARCH_S)
         if vector is None:
             return ()
         return await self._engine.search_vectors(partition, vector, self.model, depth)

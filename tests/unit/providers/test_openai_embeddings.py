@@ -24,7 +24,8 @@ async def embed(handler: Handler, *texts: str, timeout_ms: int = 5_000) -> list[
     """Ask a server for vectors of two dimensions."""
     app = web.Application()
     app.router.add_post("/v1/embeddings", handler)
-    runner = web.AppRunner(app)
+    # It does not wait for the handler that never answers.
+    runner = web.AppRunner(app, shutdown_timeout=0.1)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
