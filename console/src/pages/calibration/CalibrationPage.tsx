@@ -99,7 +99,8 @@ function Labels({ evalId, scorer }: { evalId: string; scorer: string }) {
   const change = useChangeSearch();
   const { rows, error, isPending } = useJudged(evalId, scorer);
   const [at, setAt] = useState(0);
-  const [isBusy, setBusy] = useState(false);
+  // Only the one that is being labelled waits: the next may be labelled as soon as it is shown.
+  const [busy, setBusy] = useState<string | null>(null);
   const isAll = show === "all";
   const open = rows.filter((it) => it.label === undefined);
   // One that was just labelled stays until the next one is asked for.
@@ -107,15 +108,16 @@ function Labels({ evalId, scorer }: { evalId: string; scorer: string }) {
   const current = listed[Math.min(at, listed.length - 1)];
   const move = (by: number) => setAt((now) => Math.max(0, Math.min(listed.length - 1, Math.min(now, listed.length - 1) + by)));
   const label = async (passed: boolean) => {
-    if (current === undefined || isBusy) return;
-    setBusy(true);
+    if (current === undefined || busy === current.runId) return;
+    const { runId } = current;
+    setBusy(runId);
     try {
-      await addLabel(current.runId, scorer, passed);
+      await addLabel(runId, scorer, passed);
       if (isAll) move(1);
     } catch (caught) {
       noteError(caught);
     } finally {
-      setBusy(false);
+      setBusy((now) => (now === runId ? null : now));
     }
   };
   useKeys({ down: () => move(1), up: () => move(-1), labelPass: () => void label(true), labelFail: () => void label(false) });
@@ -134,7 +136,7 @@ function Labels({ evalId, scorer }: { evalId: string; scorer: string }) {
             <div className={classes.side}><Text size="xs" c="dimmed">{named.answer}</Text>{current.item.text === undefined || current.item.text === "" ? <Text size="sm" c="dimmed">{texts.item.noAnswer}</Text> : <SafeText text={current.item.text} label={named.answer} maxHeight={360} />}</div>
             <div className={classes.side}><Text size="xs" c="dimmed">{named.judgeSays}</Text>{current.label === undefined ? <Text size="sm" c="dimmed" fs="italic">{named.hidden}</Text> : <Text size="sm"><Tag color={current.says ? "green" : "red"}>{current.says ? named.passed : named.failed}</Tag> {current.item.scores.find((it) => it.name === scorer)?.reason}</Text>}</div>
           </div>
-          <Group gap="xs" mt="sm"><GatedButton scope="eval" variant="filled" loading={isBusy} onClick={() => void label(true)}>{named.passed} (p)</GatedButton><GatedButton scope="eval" loading={isBusy} onClick={() => void label(false)}>{named.failed} (f)</GatedButton><Button variant="subtle" onClick={() => move(1)}>{named.next} (j)</Button></Group>
+          <Group gap="xs" mt="sm"><GatedButton scope="eval" variant="filled" loading={busy === current.runId} onClick={() => void label(true)}>{named.passed} (p)</GatedButton><GatedButton scope="eval" loading={busy === current.runId} onClick={() => void label(false)}>{named.failed} (f)</GatedButton><Button variant="subtle" onClick={() => move(1)}>{named.next} (j)</Button></Group>
         </section>
       )}
     </Stack>
