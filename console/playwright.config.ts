@@ -10,8 +10,8 @@ export default defineConfig({
   testMatch: "*.spec.ts",
   outputDir: "test-results",
   fullyParallel: true,
-  // One more than there are cores: tests wait for servers that they start, and for what comes after a second.
-  workers: availableParallelism() + 1,
+  // Not more than there are cores: a page that waits for a processor takes its keys later than a test presses them.
+  workers: availableParallelism(),
   // A test that passes only when it is repeated shows a fault of the test or of the page: it is mended, not repeated.
   retries: 0,
   // Long enough for a machine that has other work: what arrives costs no waiting.

@@ -59,6 +59,8 @@ test("dead letters are replayed together by keyboard alone, once", async ({ page
   await page.getByRole("button", { name: "Replay" }).first().focus();
   await page.keyboard.press("Enter");
   await expect(page.getByRole("dialog")).toContainText("can be replayed once");
+  // The dialog takes the focus after it is shown.
+  await expect(page.getByRole("dialog").locator(":focus")).toHaveText("Replay");
   await page.keyboard.press("Enter");
   await expect(page.getByText("1 queued again.")).toBeVisible();
 });
