@@ -128,7 +128,7 @@ constraints:
 	echo pip | $(COMPILE_LIST) - -o constraints-pip.txt
 	echo flit-core | $(COMPILE_LIST) --extra dev pyproject.toml - -o constraints.txt
 	echo flit-core | $(COMPILE_LIST) --extra mcp --extra acp pyproject.toml - -c constraints.txt -o constraints-serve.txt
-	echo flit-core | $(COMPILE_LIST) --extra mcp --extra acp --extra postgres pyproject.toml - -c constraints.txt -o deploy/requirements.txt
+	echo flit-core | $(COMPILE_LIST) --extra mcp --extra acp --extra postgres --extra nats pyproject.toml - -c constraints.txt -o deploy/requirements.txt
 
 clean:
 	rm -rf $(VENV) $(CLIENTS) console/node_modules .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache dist

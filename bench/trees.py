@@ -9,6 +9,7 @@ import hashlib
 import os
 import re
 import subprocess
+import sys
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -17,6 +18,12 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 MEASURED = ("src/awaken", "bench", "tests/architecture/turn_cost.py")
 """What decides about the figures: the package, and what measures it."""
+
+
+def find_tests() -> None:
+    """Let `tests` be imported: Python finds what is beside a command, not the folder above it."""
+    if str(ROOT) not in sys.path:
+        sys.path.append(str(ROOT))
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,24 +12,41 @@ import asyncio
 import statistics
 import time
 from bisect import bisect_left
-from typing import Any
-
-from tests.postgres.server import new_schema, server
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from awaken import Agent, AgentRuntime, tool
 from awaken.buses.memory import MemoryBus
 from awaken.buses.postgres import PostgresBus
-from awaken.contracts.events import LoggedEvent, StreamReset, unwrap_event
+from awaken.contracts.events import LoggedEvent, StepStart, StreamReset, unwrap_event
 from awaken.contracts.messages.deltas import TextDelta
+from awaken.contracts.models.inference import InferenceRequest
 from awaken.stores import PostgresStore
 from awaken.testing import Chunks, ScriptedModel, ToolCalls
+from local_servers import new_schema, server
 
 STEP_S = 0.3
 DELTAS, DELTA_MS = 150, 20
 IDLE_S = 5.0
+SHORT_S = 0.02
+ATTACH_S = 60
+SPEAK = asyncio.Event()
+"""Set while the model of the talkers may answer."""
 
 
-def open_runtime(schema: str, *, has_bus: bool = True) -> AgentRuntime:
+def open_bus(carrier: str, schema: str, url: str | None = None) -> Any:
+    """The bus of a carrier: `postgres`, `none`, or a URL, which the runtime understands itself."""
+    if carrier == "postgres":
+        return PostgresBus(url or server().url, channel=schema)
+    # A bus of this runtime alone: everything is found by polling the store.
+    return MemoryBus() if carrier == "none" else carrier
+
+
+def open_runtime(
+    schema: str, carrier: str = "postgres", url: str | None = None, **options: Any
+) -> AgentRuntime:
+    """A runtime with agents for every row, on the server of this process or the given one."""
+
     @tool(effect="idempotent")
     async def wait(seconds: float) -> str:
         """Take a while."""
@@ -38,16 +55,35 @@ def open_runtime(schema: str, *, has_bus: bool = True) -> AgentRuntime:
 
     script = [ToolCalls([("wait", {"seconds": STEP_S})]), "done"]
     agent = Agent("agent", model=ScriptedModel(script, cycle=True), tools=[wait])
-    text = Chunks(["word "] * DELTAS, delay_ms=DELTA_MS)
-    talker = Agent("talker", model=ScriptedModel([text], cycle=True))
+
+    async def talk(_: InferenceRequest) -> Chunks:
+        await SPEAK.wait()
+        return Chunks(["word "] * DELTAS, delay_ms=DELTA_MS)
+
+    talker = Agent("talker", model=ScriptedModel([talk], cycle=True))
     sleep = ToolCalls([("wait", {"seconds": 10 * IDLE_S})])
     sleeper = Agent("sleeper", model=ScriptedModel([sleep], cycle=True), tools=[wait])
+
+    @tool(approval=True)
+    async def pay() -> str:
+        """Pay."""
+        return "paid"
+
+    def ask_once(request: InferenceRequest) -> Any:
+        # By what the model reads: the run may go on in another process.
+        return "done" if request.messages[-1].role == "tool" else ToolCalls([("pay", {})])
+
+    def step_until_steered(request: InferenceRequest) -> Any:
+        is_steered = any(it.text.startswith("steer") for it in request.messages)
+        return "done" if is_steered else ToolCalls([("wait", {"seconds": SHORT_S})])
+
+    asker = Agent("asker", model=ScriptedModel([ask_once], cycle=True), tools=[pay])
+    stepper = Agent("stepper", model=ScriptedModel([step_until_steered], cycle=True), tools=[wait])
     return AgentRuntime(
-        [agent, talker, sleeper],
-        store=PostgresStore(server().url, schema=schema),
-        # A bus that nobody else has: everything is found by looking.
-        bus=PostgresBus(server().url, channel=schema) if has_bus else MemoryBus(),
-        has_worker=False,
+        [agent, talker, sleeper, asker, stepper],
+        store=PostgresStore(url or server().url, schema=schema),
+        bus=open_bus(carrier, schema, url),
+        **({"has_worker": False} | options),
     )
 
 
@@ -83,13 +119,21 @@ async def measure_cancels(here: Any, there: Any, runs: int) -> list[float]:
     return took
 
 
-async def read_text(runtime: AgentRuntime, run_id: str) -> tuple[list[int], list[float], str, int]:
-    """Read a run; returns how long the text was at which time, the text, and the deltas."""
+async def read_text(
+    runtime: AgentRuntime, run_id: str, attached: asyncio.Event
+) -> tuple[list[int], list[float], str, int]:
+    """Read a run; returns how long the text was at which time, the text, and the deltas.
+
+    `attached` is set with the first event that the log does not have yet, so that comes live.
+    """
     stream = await runtime._parts.streams.stream_run(run_id)
     sizes, times, text, deltas = list[int](), list[float](), "", 0
     async for batch in stream.batches():
         for item in batch:
             match unwrap_event(item):
+                case StepStart():
+                    attached.set()
+                    continue
                 case TextDelta(delta=delta):
                     text, deltas = text + delta, deltas + 1
                 case StreamReset(scope="step"):
@@ -103,12 +147,39 @@ async def read_text(runtime: AgentRuntime, run_id: str) -> tuple[list[int], list
     return sizes, times, text, deltas
 
 
-async def measure_text(here: Any, there: Any, streams: int) -> None:
+class TextLag(NamedTuple):
+    """How far the text of streams was behind, and whether all of it came."""
+
+    lags: list[float]
+    deltas_here: int
+    deltas_there: int
+    equal: int
+
+
+async def measure_text(here: Any, there: Any, streams: int) -> TextLag:
+    """Compare the text of both runtimes, whose readers are there before it begins.
+
+    A reader that comes later gets what was streamed before as one delta, wherever it reads.
+    """
+    SPEAK.clear()
     handles = [await here.start("talker", "go", thread_id=f"text-{it}") for it in range(streams)]
-    near = [asyncio.create_task(read_text(here, it.run_id)) for it in handles]
-    far = [asyncio.create_task(read_text(there, it.run_id)) for it in handles]
+    readings, attached = list[Any](), list[asyncio.Event]()
+    for runtime in (here, there):
+        for handle in handles:
+            attached.append(asyncio.Event())
+            reading = read_text(runtime, handle.run_id, attached[-1])
+            readings.append(asyncio.create_task(reading))
+    async with asyncio.timeout(ATTACH_S):
+        await asyncio.gather(*(it.wait() for it in attached))
+    SPEAK.set()
+    read = await asyncio.gather(*readings)
+    return compare_texts(read[:streams], read[streams:])
+
+
+def compare_texts(near: Sequence[Any], far: Sequence[Any]) -> TextLag:
+    """Compare what readers of both nodes had at which time: see `read_text`."""
     lags, equal, counts = list[float](), 0, [0, 0]
-    for one, other in zip(await asyncio.gather(*near), await asyncio.gather(*far), strict=True):
+    for one, other in zip(near, far, strict=True):
         equal += one[2] == other[2] == "word " * DELTAS
         counts[0] += one[3]
         counts[1] += other[3]
@@ -116,8 +187,16 @@ async def measure_text(here: Any, there: Any, streams: int) -> None:
             place = bisect_left(other[0], size)
             if place < len(other[0]):
                 lags.append((other[1][place] - at) * 1000)
-    show(f"text on the other runtime, {streams} streams x {1000 // DELTA_MS}/s", lags)
-    print(f"deltas there / here: {counts[1]} / {counts[0]}; text equal: {equal} of {streams}")
+    return TextLag(lags, *counts, equal)
+
+
+async def measure_joins(here: Any, there: Any, streams: int) -> list[float]:
+    """Milliseconds until readers there that come together, to runs that stream, have text."""
+    SPEAK.set()
+    handles = [await here.start("talker", "go", thread_id=f"join-{it}") for it in range(streams)]
+    began = time.perf_counter()
+    readings = [read_text(there, it.run_id, asyncio.Event()) for it in handles]
+    return [(times[0] - began) * 1000 for _, times, _, _ in await asyncio.gather(*readings)]
 
 
 async def measure_waiting(here: Any, there: Any, readers: int) -> None:
@@ -143,12 +222,13 @@ async def measure_waiting(here: Any, there: Any, readers: int) -> None:
     print(f"reads of a waiting reader: {alone:.1f} to attach, then {each:.2f}/s, {readers} readers")
 
 
+def find_p99(figures: list[float]) -> float:
+    return sorted(figures)[min(len(figures) - 1, round(len(figures) * 0.99))]
+
+
 def show(what: str, figures: list[float]) -> None:
-    figures = sorted(figures)
-    p99 = figures[min(len(figures) - 1, round(len(figures) * 0.99))]
-    print(
-        f"{what}: p50 {statistics.median(figures):.1f} ms, p99 {p99:.1f} ms, {len(figures)} times"
-    )
+    middle, p99 = statistics.median(figures), find_p99(figures)
+    print(f"{what}: p50 {middle:.1f} ms, p99 {p99:.1f} ms, {len(figures)} times")
 
 
 async def main(runs: int, streams: int) -> None:
@@ -156,12 +236,18 @@ async def main(runs: int, streams: int) -> None:
     async with open_runtime(schema) as here, open_runtime(schema) as there:
         show("logged event on the other runtime", await measure_lag(here, there, runs))
         show("cancel there, end seen there", await measure_cancels(here, there, runs))
-        await measure_text(here, there, streams)
+        text = await measure_text(here, there, streams)
+        show(f"text on the other runtime, {streams} streams x {1000 // DELTA_MS}/s", text.lags)
+        print(
+            f"deltas there / here: {text.deltas_there} / {text.deltas_here};"
+            f" text equal: {text.equal} of {streams}"
+        )
+        show("text of streams that are joined at once", await measure_joins(here, there, streams))
         await measure_waiting(here, there, 10)
     schema = new_schema()
     async with (
-        open_runtime(schema, has_bus=False) as here,
-        open_runtime(schema, has_bus=False) as there,
+        open_runtime(schema, "none") as here,
+        open_runtime(schema, "none") as there,
     ):
         print("without a bus:")
         show("logged event on the other runtime", await measure_lag(here, there, 3))

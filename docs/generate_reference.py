@@ -115,7 +115,7 @@ from awaken.providers.openai_responses.encode import ResponsesOptions
 from awaken.runtime.model_health.breaker import BreakerPolicy
 from awaken.runtime.primitives.system import SystemClock
 from awaken.scoring import SCORERS
-from awaken.scoring.gates import CasesRule, CompareRule, Gate, RequireRule
+from awaken.scoring.gates import CasesRule, CompareRule, Gate, GateTerms, RequireRule
 from awaken.scoring.marks import ScorerKind
 from awaken.server import (
     FreezeWindow,
@@ -123,6 +123,7 @@ from awaken.server import (
     PublishRules,
     RateLimit,
     RememberedAnswers,
+    RequiredEval,
     ServerConfig,
     ServerLimits,
     TokenSpec,
@@ -413,6 +414,10 @@ MEANINGS: dict[str, dict[str, str]] = {
         "end": "When it ends.",
         "reason": "What the refusal says.",
     },
+    "RequiredEval": {
+        "dataset_id": "The dataset, whose own gate judges.",
+        "max_age_ms": "How long ago the eval may have ended, in milliseconds.",
+    },
     "CanaryPlan": {
         "percent": "The share of new runs: above 0, at most 100.",
         "by": "What stays on one side: `thread`, `user` or `tenant`.",
@@ -540,6 +545,7 @@ VARIABLES: dict[str, str] = {
     "AWAKEN_JWT_FILE": "A JSON file with the `jwt` settings; replaces those of the code.",
     "AWAKEN_HTTP_ADDR": "The address of `awaken serve`, as `HOST:PORT`; its options override it.",
     "AWAKEN_STORE": "The store's URL, where `--store` is absent.",
+    "AWAKEN_BUS": "What carries signals between processes, where `--bus` is absent.",
     "AWAKEN_STORAGE_DIR": "The folder of `awaken.db`, where no store is named.",
     "AWAKEN_SEED_PROFILE": "`minimal`: the demo has only its first agent. `demo`: all of them.",
     "AGENT_ID": "The id of the demo's first agent; `default` unless given.",
@@ -601,7 +607,7 @@ REFUSALS: dict[str, str] = {
     "nothing_to_cancel": "Nothing executes, waits or is queued there.",
     "nothing_to_interrupt": "The same, for an interrupt.",
     "other_branch": "The cursor belongs to a branch that is not the chat's newest.",
-    "revision_required": "A change of a schedule or a trigger names no revision in `If-Match`.",
+    "revision_required": "A change names no revision in `If-Match`, on a route that demands one.",
     "fixture_exists": "The dataset has a case with this id already.",
     "run_refused": "The webhook was verified, but its trigger may start no run.",
     "overloaded": "The server is at its limit; `Retry-After` says when to retry.",
@@ -1494,10 +1500,10 @@ PARTS: dict[str, Callable[[], str]] = {
     "config-problems": problem_table,
     "config-errors": config_error_table,
     "config-limits": config_limit_table,
-    "publish-rules": lambda: section_tables(PublishRules, FreezeWindow),
+    "publish-rules": lambda: section_tables(PublishRules, FreezeWindow, RequiredEval),
     "canary-plan": lambda: section_tables(CanaryPlan, Guardrails),
     "scorers": scorer_tables,
-    "gate": lambda: section_tables(Gate, RequireRule, CompareRule, CasesRule),
+    "gate": lambda: section_tables(Gate, GateTerms, RequireRule, CompareRule, CasesRule),
     "loop-keys": key_table,
     "loop-actions": action_table,
     "commands": commands,

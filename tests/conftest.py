@@ -1,6 +1,7 @@
 """What holds for every test."""
 
 import gc
+import sys
 from collections.abc import Generator
 
 import pytest
@@ -30,6 +31,13 @@ def pytest_collection_finish() -> None:
     """Let the garbage collector look at what tests make, not at the tests themselves."""
     gc.collect()
     gc.freeze()
+
+
+def pytest_runtest_setup() -> None:
+    """Let no test wait for what an earlier one has left on the server of this process."""
+    servers = sys.modules.get("tests.postgres.server")
+    if servers is not None:
+        servers.begin_test()
 
 
 @pytest.hookimpl(wrapper=True)

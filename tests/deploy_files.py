@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import yaml
 
 DEPLOY = Path(__file__).parents[1] / "deploy"
-KUBERNETES = sorted((DEPLOY / "k8s").glob("*.yaml"))
+KUBERNETES = sorted((DEPLOY / "k8s").glob("**/*.yaml"))
 UNITS = sorted((DEPLOY / "systemd").glob("*.service"))
 DOCKERFILE = (DEPLOY / "Dockerfile").read_text(encoding="utf-8")
 
@@ -70,9 +70,17 @@ def read_pod(name: str) -> Launch:
     )
 
 
-def read_compose() -> dict[str, Any]:
-    found: dict[str, Any] = yaml.safe_load((DEPLOY / "compose.yaml").read_text(encoding="utf-8"))
+def read_compose(name: str = "compose.yaml") -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load((DEPLOY / name).read_text(encoding="utf-8"))
     return found
+
+
+def read_compose_with_nats(name: str) -> Launch:
+    """A service as both files together describe it."""
+    more = read_compose("compose.nats.yaml")["services"][name]
+    launch = read_compose_service(name)
+    environment = launch.environment | more["environment"].keys()
+    return launch._replace(place=f"compose with NATS {name}", environment=environment)
 
 
 def read_compose_service(name: str) -> Launch:
@@ -129,6 +137,8 @@ LAUNCHES = {
         read_pod("awaken-worker"),
         read_compose_service("server"),
         read_compose_service("worker"),
+        read_compose_with_nats("server"),
+        read_compose_with_nats("worker"),
         read_image(),
         *map(read_unit, UNITS),
     )

@@ -23,7 +23,8 @@ POSTGRES_INDEXES = {"runs_created": "created_at, run_id", "runs_ended": "finishe
 def list_removals(schema: str | None = None) -> list[str]:
     """Return the statements that take later parts away, from a schema of a database or a file."""
     prefix = "" if schema is None else f"{schema}."
-    removals = [f"DROP TABLE {prefix}{table}" for table in LATER_TABLES]
+    removals = [] if schema is None else _join_days(f"{schema}.commits")
+    removals += [f"DROP TABLE {prefix}{table}" for table in LATER_TABLES]
     removals += [f"DROP INDEX IF EXISTS {prefix}{index}" for index in LATER_INDEXES]
     removals += [f"ALTER TABLE {prefix}runs DROP COLUMN {column}" for column in LATER_COLUMNS]
     removals.append(f"ALTER TABLE {prefix}commits DROP COLUMN state")
@@ -35,3 +36,15 @@ def list_removals(schema: str | None = None) -> list[str]:
             for name, columns in POSTGRES_INDEXES.items()
         ]
     return removals
+
+
+def _join_days(table: str) -> list[str]:
+    """Return the statements that make one table of the log's partitions again."""
+    return [
+        f"CREATE TABLE {table}_joined (LIKE {table} INCLUDING DEFAULTS)",
+        f"INSERT INTO {table}_joined SELECT * FROM {table}",
+        f"DROP TABLE {table}",
+        f"ALTER TABLE {table}_joined RENAME TO commits",
+        f"ALTER TABLE {table} ADD CONSTRAINT commits_pkey PRIMARY KEY (place)",
+        f"ALTER TABLE {table} DROP COLUMN day",
+    ]

@@ -1,3 +1,5 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 
 import { KEYS, matchesKey } from "./keys";
@@ -18,4 +20,11 @@ describe("keys", () => {
     expect(matchesKey("mod+k", press("k", { metaKey: true }), null)).toBe(true);
     expect(matchesKey("j", press("j", { ctrlKey: true }), null)).toBe(false);
   });
+});
+
+it("what the frame binds no page binds: which of two bindings comes first depends on which was drawn last", () => {
+  const folder = join(import.meta.dirname, "pages");
+  const sources = readdirSync(folder, { recursive: true, encoding: "utf8" }).filter((it) => it.endsWith(".tsx"));
+  const bound = sources.flatMap((it) => readFileSync(join(folder, it), "utf8").split("\n").filter((line) => /\buseKeys\(.*\b(filter|palette|help):/.test(line)).map(() => it));
+  expect(bound).toEqual([]);
 });

@@ -1,5 +1,5 @@
 /** Every key of the console: this table binds them and makes the help. */
-import { useEffect } from "react";
+import { useLayoutEffect } from "react";
 
 export type KeyGroup = "everywhere" | "go" | "lists" | "approvals" | "chat" | "run" | "calibration";
 export type KeyName =
@@ -75,9 +75,9 @@ export function matchesKey(keys: string, press: { key: string; ctrlKey: boolean;
   return second === undefined ? before !== "g" && press.key === first : before === first && press.key === second;
 }
 
-/** Binds keys while a component is on the screen; typing into a field is left alone, and so is a dialog. */
+/** Binds keys while a component is on the screen, from the moment it is drawn; typing into a field is left alone, and so is a dialog. */
 export function useKeys(handlers: Partial<Record<KeyName, (event: KeyboardEvent) => void>>): void {
-  useEffect(() => {
+  useLayoutEffect(() => {
     const onPress = (event: KeyboardEvent) => {
       if (event.defaultPrevented || isBehindDialog() || isOwnEnter(event) || (isTyping(event.target) && !(event.ctrlKey || event.metaKey))) return;
       const first = before !== null && event.timeStamp - before.at < SEQUENCE_MS ? before.key : null;

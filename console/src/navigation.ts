@@ -63,7 +63,7 @@ export const NAVIGATION = [
   {
     name: "system",
     pages: [
-      { name: "workers", path: "/workers", icon: IconServer2, scopes: ["read"], isOfServer: true },
+      { name: "cluster", path: "/cluster", icon: IconServer2, scopes: ["read"], isOfServer: true },
       { name: "settings", path: "/settings", icon: IconSettings, scopes: [], key: "goSettings" },
     ],
   },

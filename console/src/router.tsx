@@ -4,6 +4,7 @@ import { createRootRoute, createRoute, createRouter, lazyRouteComponent, parseSe
 import { root } from "./api/address";
 import { readSearch as home } from "./pages/home/search";
 import { readSearch as chat } from "./pages/chat/search";
+import { readSearch as cluster } from "./pages/cluster/search";
 import { readSearch as approvals } from "./pages/approvals/search";
 import { readSearch as schedules } from "./pages/schedules/search";
 import { readSearch as runs } from "./pages/runs/search";
@@ -32,7 +33,6 @@ import { readSearch as policy } from "./pages/policy/search";
 import { readSearch as cost } from "./pages/cost/search";
 import { readSearch as changes } from "./pages/changes/search";
 import { readSearch as audit } from "./pages/audit/search";
-import { readSearch as workers } from "./pages/workers/search";
 import { readSearch as settings } from "./pages/settings/search";
 import { Frame } from "./shell/Frame";
 import { NotFound } from "./shell/NotFound";
@@ -222,11 +222,11 @@ const auditRoute = createRoute({
   validateSearch: audit,
   component: lazyRouteComponent(() => loadPart(() => import("./pages/audit/AuditPage")), "AuditPage"),
 });
-const workersRoute = createRoute({
+const clusterRoute = createRoute({
   getParentRoute,
-  path: "/workers",
-  validateSearch: workers,
-  component: lazyRouteComponent(() => loadPart(() => import("./pages/workers/WorkersPage")), "WorkersPage"),
+  path: "/cluster",
+  validateSearch: cluster,
+  component: lazyRouteComponent(() => loadPart(() => import("./pages/cluster/ClusterPage")), "ClusterPage"),
 });
 const settingsRoute = createRoute({
   getParentRoute,
@@ -236,7 +236,7 @@ const settingsRoute = createRoute({
 });
 
 const routeTree = frame.addChildren([
-  homeRoute, chatRoute, approvalsRoute, schedulesRoute, runsRoute, workflowsRoute, runRoute, threadsRoute, threadRoute, queueRoute, agentsRoute, agentRoute, toolsRoute, mcpRoute, mcpLoginRoute, skillsRoute, a2aRoute, memoryRoute, modelsRoute, datasetsRoute, datasetRoute, evalsRoute, evalRoute, compareRoute, labRoute, calibrationRoute, policyRoute, costRoute, changesRoute, auditRoute, workersRoute, settingsRoute,
+  homeRoute, chatRoute, approvalsRoute, schedulesRoute, runsRoute, workflowsRoute, runRoute, threadsRoute, threadRoute, queueRoute, agentsRoute, agentRoute, toolsRoute, mcpRoute, mcpLoginRoute, skillsRoute, a2aRoute, memoryRoute, modelsRoute, datasetsRoute, datasetRoute, evalsRoute, evalRoute, compareRoute, labRoute, calibrationRoute, policyRoute, costRoute, changesRoute, auditRoute, clusterRoute, settingsRoute,
 ]);
 
 export const router = createRouter({

@@ -1,6 +1,8 @@
+import { join } from "node:path";
+
 import type { Page } from "@playwright/test";
 
-import { expect, expectAccessible, open, test, visit, type Server } from "./fixtures";
+import { enter, expect, expectAccessible, open, Server, test, visit } from "./fixtures";
 
 type Spec = { id: string; system_prompt: string; max_rounds: number; sections: Record<string, unknown> };
 
@@ -11,7 +13,7 @@ async function makeAgent(server: Server, id: string, prompt: string): Promise<vo
 /** Opens an agent on a draft of its own, so that tests do not meet in one. */
 async function openInDraft(page: Page, server: Server, id: string, tab: string): Promise<string> {
   const draft = await server.ask<{ id: string }>("POST", "/v1/config/drafts", { title: `Draft of ${id}` });
-  await open(page, server, `/agents/${id}?draft=${draft.id}&tab=${tab}`);
+  await enter(page, server, `/agents/${id}?draft=${draft.id}&tab=${tab}`);
   return draft.id;
 }
 
@@ -148,7 +150,7 @@ test("guardrails and reminders have editors of their own", async ({ page, server
 
 test("one overridden field of an agent of the code is taken back, and the others stay", async ({ page, server }) => {
   await server.ask("PATCH", "/v1/config/agents/travel/overrides", { system_prompt: "Mine.", max_rounds: 7 });
-  await open(page, server, "/agents/travel?preview=off");
+  await enter(page, server, "/agents/travel?preview=off");
   const overrides = page.getByRole("group", { name: "Overridden here" });
   await overrides.getByRole("button", { name: "system_prompt" }).click();
   await page.getByRole("dialog").getByRole("button", { name: "Take back" }).click();
@@ -218,8 +220,86 @@ test("what others published meanwhile is settled field by field before one publi
   await expect.poll(async () => (await server.ask<Spec>("GET", "/v1/config/agents/overtaken")).system_prompt).toBe("Mine.");
 });
 
+type Drafted = { id: string; revision: number; title: string; changes: { ns: string; id: string; spec: Spec }[] };
+
+/** A draft that changes the prompt of an agent, made beside the page. */
+async function draftPrompt(server: Server, title: string, id: string, prompt: string): Promise<Drafted> {
+  const made = await server.ask<Drafted>("POST", "/v1/config/drafts", { title });
+  const { created_at: _made, updated_at: _changed, ...spec } = await server.ask<Spec & { created_at: unknown; updated_at: unknown }>("GET", `/v1/config/agents/${id}`);
+  return server.ask("PUT", `/v1/config/drafts/${made.id}/agents/${id}`, { spec: { ...spec, system_prompt: prompt }, overrides: null, hidden: false, delete: false }, { "If-Match": `"${made.revision}"` });
+}
+
+test("another draft in the address is shown before anything goes into it", async ({ page, server }) => {
+  await makeAgent(server, "switched", "Before.");
+  const [first, second] = [await draftPrompt(server, "First", "switched", "The first."), await draftPrompt(server, "Second", "switched", "The second.")];
+  await enter(page, server, `/agents/switched?draft=${first.id}&tab=prompt`);
+  await expect(prompt(page)).toHaveText("The first.");
+  await prompt(page).fill("The first, typed.");
+  // Before it is saved by itself.
+  await visit(page, `/agents/switched?draft=${second.id}&tab=prompt`);
+  await expect(prompt(page)).toHaveText("The second.");
+  await prompt(page).fill("The second, typed.");
+  await expect(page.getByText("Saved in draft “Second”")).toBeVisible();
+  const read = async (it: Drafted) => (await server.ask<Drafted>("GET", `/v1/config/drafts/${it.id}`)).changes[0]?.spec.system_prompt;
+  expect([await read(first), await read(second)]).toEqual(["The first, typed.", "The second, typed."]);
+  // What is published is the draft that the question shows.
+  await page.getByRole("button", { name: "Publish…" }).click();
+  const dialog = page.getByRole("dialog", { name: "Publish this draft?" });
+  await expect(dialog).toContainText("The draft “Second” changes this agent only.");
+  const now = await server.ask<Drafted>("GET", `/v1/config/drafts/${second.id}`);
+  await server.ask("PUT", `/v1/config/drafts/${second.id}/agents/switched`, { spec: { ...now.changes[0]?.spec, system_prompt: "Of a colleague." }, overrides: null, hidden: false, delete: false }, { "If-Match": `"${now.revision}"` });
+  await dialog.getByRole("button", { name: "Publish now" }).click();
+  await expect(dialog.getByRole("alert")).toBeVisible();
+  expect((await server.ask<Spec>("GET", "/v1/config/agents/switched")).system_prompt).toBe("Before.");
+  await dialog.getByRole("button", { name: "Cancel" }).click();
+});
+
+test("a page that is left while it loads says nothing into the address of the next one", async ({ page, server }) => {
+  await makeAgent(server, "left", "Before.");
+  await draftPrompt(server, "Of the left one", "left", "Mine.");
+  await enter(page, server, "/settings");
+  let answer = () => {};
+  const held = new Promise<void>((resolve) => { answer = resolve; });
+  let asked = () => {};
+  const isAsked = new Promise<void>((resolve) => { asked = resolve; });
+  await page.route(/\/v1\/config\/drafts\/[^/]+$/, async (route) => { asked(); await held; await route.continue(); });
+  await page.keyboard.press("g");
+  await page.keyboard.press("e");
+  await page.getByRole("link", { name: "left", exact: true }).click();
+  await isAsked;
+  await page.getByRole("link", { name: "Runs", exact: true }).click();
+  await expect(page.locator("h1")).toHaveText("Runs");
+  const loaded = page.waitForResponse(/\/v1\/config\/drafts\/[^/]+$/);
+  answer();
+  await (await loaded).finished();
+  await page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve))));
+  expect(new URL(page.url()).search).toBe("");
+});
+
+test("what belongs to a draft that is gone stays on the page, and goes into a new one when a person says so", async ({ page, server }) => {
+  await makeAgent(server, "orphaned", "Before.");
+  const draft = await draftPrompt(server, "Soon gone", "orphaned", "Mine.");
+  await enter(page, server, `/agents/orphaned?draft=${draft.id}&tab=prompt`);
+  await expect(prompt(page)).toHaveText("Mine.");
+  await server.ask("DELETE", `/v1/config/drafts/${draft.id}`, undefined, { "If-Match": `"${draft.revision}"` });
+  const before = (await server.ask<{ items: unknown[] }>("GET", "/v1/config/drafts")).items.length;
+  await prompt(page).fill("Mine, typed on.");
+  const gone = page.getByRole("alert").filter({ hasText: "The draft “Soon gone” is gone" });
+  await expect(gone).toBeVisible();
+  await expectAccessible(page);
+  await prompt(page).fill("Mine, typed on and on.");
+  await expect(page.getByText("Not saved: the draft is gone")).toBeVisible();
+  expect((await server.ask<{ items: unknown[] }>("GET", "/v1/config/drafts")).items).toHaveLength(before);
+  await gone.getByRole("button", { name: "Begin a new draft with it" }).click();
+  await expect(page.getByText(/^Saved in draft/)).toBeVisible();
+  await expect(gone).toHaveCount(0);
+  const { items } = await server.ask<{ items: { id: string; changes: { id: string }[] }[] }>("GET", "/v1/config/drafts");
+  const made = items.find((it) => it.changes.some((change) => change.id === "orphaned"));
+  expect((await server.ask<Drafted>("GET", `/v1/config/drafts/${made?.id}`)).changes[0]?.spec.system_prompt).toBe("Mine, typed on and on.");
+});
+
 test("an agent is made by keyboard alone, as a copy in a draft", async ({ page, server }) => {
-  await open(page, server, "/agents");
+  await enter(page, server, "/agents");
   await page.getByRole("button", { name: "New agent" }).focus();
   await page.keyboard.press("Enter");
   await expect(page.getByRole("textbox", { name: "ID", exact: true })).toBeFocused();
@@ -237,8 +317,28 @@ test("an agent is made by keyboard alone, as a copy in a draft", async ({ page, 
   await expect(prompt(page)).toContainText("You plan journeys");
 });
 
+test("agents beyond the server's longest page are listed, chosen and found", async ({ page }) => {
+  const many = await Server.start([join(import.meta.dirname, "apps/many.py")]);
+  try {
+    await open(page, many, "/agents");
+    await expect(page.getByText("1002 rows")).toBeVisible();
+    await visit(page, "/chat");
+    await page.getByRole("combobox", { name: "Agent", exact: true }).fill("agent-1001");
+    await expect(page.getByRole("option", { name: "agent-1001" })).toBeVisible();
+    await page.keyboard.press("Escape");
+    await page.keyboard.press("Control+k");
+    await page.getByPlaceholder("Search…").fill("agent-1001");
+    await expect(page.getByRole("button", { name: "agent-1001", exact: true })).toBeVisible();
+    // The first entry: what is only guessed from an id stands after all that is known.
+    await page.keyboard.press("Enter");
+    await expect(page).toHaveURL(/agents\/agent-1001$/);
+  } finally {
+    await many.close();
+  }
+});
+
 test("an unknown agent and a small screen", async ({ page, server }) => {
-  await open(page, server, "/agents/nothing-of-this-name");
+  await enter(page, server, "/agents/nothing-of-this-name");
   await expect(page.getByText("There is no such agent")).toBeVisible();
   await page.setViewportSize({ width: 320, height: 640 });
   for (const tab of ["basics", "tools", "rules"]) {

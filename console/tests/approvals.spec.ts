@@ -1,7 +1,7 @@
 import type { Locator, Page } from "@playwright/test";
 
 import { sentTo } from "./bodies";
-import { expect, expectAccessible, open, test, visit, type Server } from "./fixtures";
+import { enter, expect, expectAccessible, open, type Server, test, tabTo, visit } from "./fixtures";
 
 type Ticket = { ticket_id: string; run_id: string; arguments_hash: string };
 type Waiting = { run_id: string; thread_id: string; tickets: Ticket[] };
@@ -18,8 +18,11 @@ function ticketOf(run: Waiting): Ticket {
 
 /** Opens the inbox with the card of a run's ticket, and only the tickets of those runs in the list. */
 async function openCard(page: Page, server: Server, run: Waiting): Promise<Locator> {
-  await open(page, server, `/approvals?ticket=${ticketOf(run).ticket_id}&q=${run.thread_id}`);
-  return page.locator("section");
+  await enter(page, server, `/approvals?ticket=${ticketOf(run).ticket_id}&q=${run.thread_id}`);
+  const card = page.locator("section");
+  // For a second after the decision of the test before, keys and clicks decide nothing.
+  await expect(card.getByRole("button", { name: "Deny" })).toBeEnabled();
+  return card;
 }
 
 async function lastText(server: Server, run: Waiting): Promise<string> {
@@ -101,6 +104,108 @@ test("hostile arguments are shown whole, with nothing hidden, and do nothing", a
   await expectAccessible(page);
 });
 
+test("white space hides nothing: it is shown by its length, in the card and in the list", async ({ page, apps }) => {
+  const run = await ask(apps, "spacer");
+  const card = await openCard(page, apps, run);
+  const shown = card.getByRole("region", { name: "Arguments" });
+  await expect(shown).toContainText('"/tmp/old[5000 spaces]/etc"');
+  await expect(shown).toContainText('"so[\\n × 900]and /home"');
+  await expect(card).toContainText("1 long white space is shown by its length");
+  await expect(page.locator(`[data-ticket="${ticketOf(run).ticket_id}"]`)).toContainText(" spaces]");
+  await expect(card.getByRole("button", { name: "Approve" })).toBeEnabled();
+  await expectAccessible(page);
+});
+
+test("a call is not approved before all of its arguments were on the screen, in every view, by mouse and by keyboard", async ({ page, apps }) => {
+  const run = await ask(apps, "lengthy");
+  const label = `Arguments: ${ticketOf(run).ticket_id}`;
+  for (const path of [`/chat/${run.thread_id}`, `/runs/${run.run_id}`, `/approvals?ticket=${ticketOf(run).ticket_id}&q=${run.thread_id}`]) {
+    if (path.startsWith("/chat")) await enter(page, apps, path);
+    else await visit(page, path);
+    const box = page.getByRole("region", { name: label });
+    const approve = page.getByRole("button", { name: "Approve", exact: true });
+    await expect(box).toContainText('"/etc"');
+    await expect(approve).toBeDisabled();
+    await expect(page.getByRole("button", { name: "Deny" })).toBeEnabled();
+    // What was jumped over was not on the screen.
+    await box.evaluate((it) => it.scrollTo(0, it.scrollHeight));
+    await expect(box).toHaveJSProperty("scrollTop", await box.evaluate((it) => it.scrollHeight - it.clientHeight));
+    await expect(page.getByText(/A yes waits until all arguments were on the screen/)).toBeVisible();
+    await expect(approve).toBeDisabled();
+  }
+  await expectAccessible(page);
+  // The key asks as well, and its question waits too.
+  await page.keyboard.press("a");
+  const dialog = page.getByRole("dialog");
+  const approve = dialog.getByRole("button", { name: "Approve" });
+  const next = dialog.getByRole("button", { name: "Show the next part" });
+  await expect(next).toBeFocused();
+  await expect(approve).toBeDisabled();
+  await expect(page.locator(".mantine-Modal-content")).toHaveCSS("opacity", "1");
+  await expectAccessible(page);
+  for (let presses = 0; presses < 100 && (await next.count()) > 0; presses += 1) {
+    await expect(approve).toBeDisabled();
+    await page.keyboard.press("Enter");
+  }
+  await expect(next).toHaveCount(0);
+  // Enter that goes on decides nothing: the text has the focus.
+  await expect(dialog.getByRole("region", { name: /Arguments: wipe_all/ })).toBeFocused();
+  await page.keyboard.press("Enter");
+  await expect(approve).toBeEnabled();
+  expect((await apps.ask<{ status: string }>("GET", `/v1/runs/${run.run_id}`)).status).toBe("waiting");
+  await tabTo(page, approve);
+  await page.keyboard.press("Enter");
+  expect(await lastText(apps, run)).toBe("It says: wiped 401 paths");
+});
+
+test("what was read in the card by scrolling need not be read again", async ({ page, apps }) => {
+  const run = await ask(apps, "lengthy");
+  const card = await openCard(page, apps, run);
+  const box = card.getByRole("region", { name: "Arguments" });
+  const approve = card.getByRole("button", { name: "Approve" });
+  await expect(approve).toBeDisabled();
+  await box.focus();
+  // A press while the box still moves is lost.
+  await expect.poll(async () => { await page.keyboard.press("PageDown"); return approve.isEnabled(); }, { intervals: [50] }).toBe(true);
+  await expect(approve).toBeEnabled();
+  await page.keyboard.press("a");
+  const dialog = page.getByRole("dialog");
+  await expect(dialog.locator(":focus")).toHaveText("Approve");
+  await page.keyboard.press("Enter");
+  expect(await lastText(apps, run)).toBe("It says: wiped 401 paths");
+});
+
+test("on a small screen a button leads through all arguments, below the bar of the page", async ({ page, apps }) => {
+  const run = await ask(apps, "lengthy");
+  await page.setViewportSize({ width: 320, height: 640 });
+  const card = await openCard(page, apps, run);
+  const next = card.getByRole("button", { name: "Show the next part" });
+  await next.focus();
+  for (let presses = 0; presses < 100 && (await next.count()) > 0; presses += 1) await page.keyboard.press("Enter");
+  await expect(card.getByRole("region", { name: "Arguments" })).toBeFocused();
+  await expect(card.getByRole("button", { name: "Approve" })).toBeEnabled();
+  await card.getByRole("button", { name: "Deny" }).click();
+  await lastText(apps, run);
+});
+
+test("the keys keep what was chosen for how long an answer holds, for one and for several", async ({ page, apps }) => {
+  const [first, second] = [await ask(apps, "cleaner"), await ask(apps, "cleaner")];
+  const card = await openCard(page, apps, first);
+  await card.getByRole("combobox", { name: "Remember for" }).click();
+  await page.getByRole("option", { name: "This thread" }).click();
+  await visit(page, "/approvals?group=agent");
+  for (const it of [first, second]) await page.locator(`[data-ticket="${ticketOf(it).ticket_id}"]`).getByRole("checkbox").check();
+  await page.keyboard.press("a");
+  const dialog = page.getByRole("dialog");
+  await expect(dialog.getByText("The answer is remembered for: This thread.")).toHaveCount(1);
+  await dialog.getByRole("button", { name: "Approve" }).click();
+  await expect.poll(() => sentTo(page, "/decision")).toMatchObject({ ticket_id: ticketOf(first).ticket_id, remember: { scope: "thread" } });
+  for (const it of [first, second]) expect(await lastText(apps, it)).toBe("It says: wiped /tmp/old");
+  const listed = await apps.ask<{ items: unknown[] }>("GET", `/v1/remembered-answers?thread_id=${first.thread_id}`);
+  expect(listed.items).toHaveLength(1);
+  expect((await apps.ask<{ items: unknown[] }>("GET", `/v1/remembered-answers?thread_id=${second.thread_id}`)).items).toHaveLength(0);
+});
+
 test("several are decided together by keyboard alone, each shown whole before", async ({ page, apps }) => {
   const runs = await Promise.all([1, 2].map(async () => ask(apps, "cleaner")));
   const question = await ask(apps, "hotel");
@@ -124,6 +229,7 @@ test("several are decided together by keyboard alone, each shown whole before", 
   await expect(dialog.getByRole("region", { name: /Arguments: wipe/ })).toHaveCount(2);
   await expect(page.locator(".mantine-Modal-content")).toHaveCSS("opacity", "1");
   await expectAccessible(page);
+  await expect(dialog.locator(":focus")).toHaveText(/Approve/);
   await page.keyboard.press("Enter");
   const hashes = Object.fromEntries(runs.map((it) => [ticketOf(it).ticket_id, ticketOf(it).arguments_hash]));
   await expect.poll(() => sentTo(page, "/v1/batch")).toMatchObject({ action: "decide", decision: { arguments_hashes: hashes } });
@@ -136,9 +242,9 @@ test("a denial by key asks once and takes a reason", async ({ page, apps }) => {
   await openCard(page, apps, run);
   await page.keyboard.press("d");
   await expect(page.getByRole("dialog")).toContainText("This call will not run:");
+  await expect(page.getByRole("dialog").getByLabel("Reason")).toBeFocused();
   await page.keyboard.type("Not today.");
-  await page.keyboard.press("Tab");
-  await page.keyboard.press("Tab");
+  await tabTo(page, page.getByRole("dialog").getByRole("button", { name: /^Deny/ }));
   await page.keyboard.press("Enter");
   expect(await lastText(apps, run)).toBe("It says: Not today.");
 });
@@ -177,7 +283,7 @@ test("the inbox is accessible with tickets", async ({ page, apps }) => {
 
 test("digits are shown and sent as they are; an edit outlives other tickets and the keys; a dialog has the keys for itself", async ({ page, apps }) => {
   const [run, other] = [await ask(apps, "payer"), await ask(apps, "cleaner")];
-  await open(page, apps, "/approvals?group=agent");
+  await enter(page, apps, "/approvals?group=agent");
   const item = (it: Waiting) => page.locator(`[data-ticket="${ticketOf(it).ticket_id}"]`);
   await item(run).getByRole("button").click();
   const shown = page.locator("section").getByRole("region", { name: "Arguments" });
@@ -223,8 +329,9 @@ test("digits are shown and sent as they are; an edit outlives other tickets and 
 
 test("the second click of a double click decides nothing, and the next card has the focus", async ({ page, apps }) => {
   const runs = [await ask(apps, "cleaner"), await ask(apps, "cleaner")] as const;
-  await open(page, apps, `/approvals?ticket=${ticketOf(runs[0]).ticket_id}&agent=cleaner`);
+  await enter(page, apps, `/approvals?ticket=${ticketOf(runs[0]).ticket_id}&agent=cleaner`);
   const approve = page.getByRole("button", { name: "Approve", exact: true });
+  await expect(approve).toBeEnabled();
   const place = await approve.boundingBox();
   if (place === null) throw new Error("There is no button.");
   const [x, y] = [place.x + place.width / 2, place.y + place.height / 2];

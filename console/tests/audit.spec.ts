@@ -1,6 +1,6 @@
 import { readFile } from "node:fs/promises";
 
-import { expect, expectAccessible, open, test, visit } from "./fixtures";
+import { enter, expect, expectAccessible, open, test, visit } from "./fixtures";
 import { putAgent, unique } from "./govern";
 
 test("events are filtered in the address, opened with the fields that changed, and the chain is verified", async ({ page, server }) => {
@@ -25,7 +25,7 @@ test("events are filtered in the address, opened with the fields that changed, a
 test("the events that match are exported as lines of JSON; filters that nothing matches say so", async ({ page, server }) => {
   const agent = unique("exported");
   await putAgent(server, agent, {});
-  await open(page, server, `/audit?resource=agents/${agent}`);
+  await enter(page, server, `/audit?resource=agents/${agent}`);
   const download = page.waitForEvent("download");
   await page.getByRole("button", { name: "Export as NDJSON" }).click();
   const lines = (await readFile(await (await download).path(), "utf8")).trim().split("\n");

@@ -9,7 +9,7 @@ import { join } from "node:path";
 
 import { chromium, type Browser, type CDPSession, type Page } from "@playwright/test";
 
-import { Server } from "./fixtures.ts";
+import { Server } from "./server.ts";
 
 const LIMITS = { firstMs: 1_000, openMs: 1_000, taskMs: 50, heapMb: 120, busy: 0.4 };
 const ROUNDS = 5;

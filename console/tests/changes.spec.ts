@@ -1,4 +1,4 @@
-import { expect, expectAccessible, open, Server, test, visit } from "./fixtures";
+import { enter, expect, expectAccessible, open, Server, test, visit } from "./fixtures";
 import { beginDraft, livePublication, putAgent, unique } from "./govern";
 
 // The head of a server is one: what these tests do to it comes one after the other.
@@ -52,7 +52,7 @@ test("what both sides changed is chosen field by field, and never merged silentl
   const draft = await beginDraft(server, "Sell more", { [agent]: { system_prompt: "Sell more.\nBe kind.", description: "mine", max_rounds: 5 } });
   await putAgent(server, agent, { system_prompt: "Sell less.\nBe kind.", description: "theirs", max_rounds: 6 });
 
-  await open(page, server, `/changes?draft=${draft}`);
+  await enter(page, server, `/changes?draft=${draft}`);
   await expect(page.getByText("both sides changed it").first()).toBeVisible();
   await page.getByRole("button", { name: "Bring up to date" }).click();
   const dialog = page.getByRole("dialog", { name: "Both sides changed these fields" });
@@ -76,7 +76,7 @@ test("a canary is begun from a draft, compared, and promoted", async ({ page, se
   const agent = unique("canary");
   await putAgent(server, agent, { system_prompt: "Old." });
   const draft = await beginDraft(server, "Try it", { [agent]: { system_prompt: "New." } });
-  await open(page, server, `/changes?draft=${draft}`);
+  await enter(page, server, `/changes?draft=${draft}`);
   await page.getByRole("button", { name: "Publish…" }).click();
   await page.getByRole("checkbox", { name: "Try it on a share of new runs first" }).check();
   await page.getByLabel("Share of new runs, percent").fill("100");
@@ -99,14 +99,14 @@ test("a canary beside the code alone shows the figures of both sides", async ({ 
   const fresh = await Server.start();
   try {
     const draft = await beginDraft(fresh, "First", { newcomer: { system_prompt: "New." } });
-    await fresh.ask("POST", `/v1/config/drafts/${draft}/publish`, { canary: { percent: 50 } });
+    await fresh.ask("POST", `/v1/config/drafts/${draft}/publish`, { canary: { percent: 50 } }, { "If-Match": "*" });
     const sides = new Set<number | null>();
     for (let tries = 0; tries < 40 && sides.size < 2; tries += 1) {
       const { run_id } = await fresh.run("default", "Hello");
       sides.add((await fresh.ask<{ publication?: number }>("GET", `/v1/runs/${run_id}`)).publication ?? null);
     }
     await open(page, fresh, "/changes?tab=canary");
-    await expect(page.getByRole("row", { name: /^Live none yet: the code alone [1-9]/ })).toBeVisible();
+    await expect(page.getByRole("row", { name: /^Live code only [1-9]/ })).toBeVisible();
     await expect(page.getByRole("row", { name: /^Canary \d+ [1-9]/ })).toBeVisible();
   } finally {
     await fresh.close();
@@ -116,7 +116,7 @@ test("a canary beside the code alone shows the figures of both sides", async ({ 
 test("an agent is switched off and on by keyboard alone; meanwhile its runs are refused", async ({ page, server }) => {
   const agent = unique("panic");
   await putAgent(server, agent, {});
-  await open(page, server, "/changes?tab=switches");
+  await enter(page, server, "/changes?tab=switches");
   await page.getByRole("button", { name: "Switch off…" }).focus();
   await page.keyboard.press("Enter");
   await expect(page.getByRole("dialog").getByLabel("Id")).toBeFocused();
@@ -149,7 +149,7 @@ test("two publications are compared, and a preview leads to Chat", async ({ page
   const first = await livePublication(server);
   await putAgent(server, agent, { max_rounds: 7 });
   const second = await livePublication(server);
-  await open(page, server, "/changes?tab=publications");
+  await enter(page, server, "/changes?tab=publications");
   for (const no of [first, second]) await page.getByRole("checkbox", { name: new RegExp(`row ${no}$`) }).check();
   await page.getByRole("button", { name: "Compare" }).click();
   await expect(page).toHaveURL(new RegExp(`from=${first}&to=${second}`));
@@ -169,6 +169,6 @@ test("two publications are compared, and a preview leads to Chat", async ({ page
 });
 
 test("a draft that is gone says so", async ({ page, server }) => {
-  await open(page, server, "/changes?draft=none");
+  await enter(page, server, "/changes?draft=none");
   await expect(page.locator("h1")).toHaveText("This draft is gone");
 });

@@ -1,6 +1,6 @@
 import type { Page, Request } from "@playwright/test";
 
-import { expect, expectAccessible, open, Server, test, visit } from "./fixtures";
+import { enter, expect, expectAccessible, open, Server, test, tabTo, visit } from "./fixtures";
 
 const field = (page: Page) => page.getByRole("textbox", { name: "Message" });
 const turns = (page: Page, kind: string) => page.locator(`[data-turn="${kind}"]`);
@@ -61,7 +61,7 @@ test("another model of the provider answers in a conversation; failures of earli
 test("a full conversation is accessible, with two panes and details", async ({ page, server }) => {
   for (const [agent, text] of [["thinking", "Why?"], ["a2ui", "RUN_A2UI_TOOL"], ["json-render", "RUN_JSON_UI_TOOL"], ["openui", "RUN_UI_TOOL"], ["permission", "RUN_DELETE_TOOL"]] as const) await server.run(agent, text, "full");
   await page.setViewportSize({ width: 1_900, height: 1_800 });
-  await open(page, server, "/chat/full?side=first&beside=new");
+  await enter(page, server, "/chat/full?side=first&beside=new");
   await expect(page.getByRole("group", { name: "Interface by the agent" }).filter({ hasText: "Hello from A2UI" })).toBeVisible();
   await expect(page.getByRole("group", { name: "Interface by the agent" }).filter({ hasText: /^Demo$/ })).toBeVisible();
   await expect(page.getByText("OpenUI Lang. This format is shown as data.")).toBeVisible();
@@ -70,7 +70,7 @@ test("a full conversation is accessible, with two panes and details", async ({ p
 });
 
 test("consent: approve after a reload, then deny, then decided elsewhere", async ({ page, server }) => {
-  await open(page, server, "/chat?agent=permission");
+  await enter(page, server, "/chat?agent=permission");
   await say(page, "RUN_DELETE_TOOL");
   await expect(page.getByRole("button", { name: "Approve" })).toBeVisible();
   await page.reload();
@@ -94,7 +94,7 @@ test("consent: approve after a reload, then deny, then decided elsewhere", async
 });
 
 test("consent with edited arguments, and an answer to a question", async ({ page, server }) => {
-  await open(page, server, "/chat?agent=permission");
+  await enter(page, server, "/chat?agent=permission");
   await say(page, "RUN_DELETE_TOOL");
   await page.getByRole("button", { name: "Edit arguments" }).click();
   await page.getByText("JSON", { exact: true }).click();
@@ -117,30 +117,24 @@ test("consent with edited arguments, and an answer to a question", async ({ page
   await expect(turns(page, "assistant").last()).toContainText("Kyoto");
 });
 
-/** Goes to the field by its key, as soon as the page listens to it. */
 async function focusField(page: Page): Promise<void> {
-  await expect(async () => {
-    await page.keyboard.press("/");
-    await expect(field(page)).toBeFocused({ timeout: 2_000 });
-  }).toPass();
+  await page.keyboard.press("/");
+  await expect(field(page)).toBeFocused();
 }
 
 test("by keyboard alone: to the chat, a message, consent, stop", async ({ page, server }) => {
-  await open(page, server, "/chat?agent=permission");
+  await enter(page, server, "/chat?agent=permission");
   await focusField(page);
   await page.keyboard.type("RUN_DELETE_TOOL");
   await page.keyboard.press("Enter");
-  await expect(page.getByRole("button", { name: "Approve" })).toBeVisible();
-  for (let presses = 0; presses < 40; presses += 1) {
-    if (await page.getByRole("button", { name: "Approve" }).evaluate((it) => it === document.activeElement)) break;
-    await page.keyboard.press("Shift+Tab");
-  }
+  await tabTo(page, page.getByRole("button", { name: "Approve" }), "Shift+Tab");
   await page.keyboard.press("Enter");
   await expect(turns(page, "assistant").last()).toContainText("deleted old-report.txt");
   await ended(page);
   // The card went with its decision; the focus stays in the conversation, not at the top of the page.
   await expect(page.getByRole("log")).toBeFocused();
-  await open(page, server, "/chat?agent=default");
+  await visit(page, "/chat?agent=default");
+  await expect(turns(page, "end")).toHaveCount(0);
   await focusField(page);
   await page.keyboard.type("RUN_SLOW_TOOL");
   await page.keyboard.press("Enter");
@@ -151,7 +145,7 @@ test("by keyboard alone: to the chat, a message, consent, stop", async ({ page, 
 });
 
 test("a run that executes: progress, a queued message, a stop with its receipt, and the queued one answers", async ({ page, server }) => {
-  await open(page, server, "/chat?agent=default");
+  await enter(page, server, "/chat?agent=default");
   await say(page, "RUN_SLOW_TOOL");
   await expect(page.getByRole("progressbar")).toBeVisible();
   await say(page, "And then?");
@@ -169,7 +163,7 @@ test("a run that executes: progress, a queued message, a stop with its receipt, 
 });
 
 test("an interrupting message takes the run's place", async ({ page, server }) => {
-  await open(page, server, "/chat?agent=default");
+  await enter(page, server, "/chat?agent=default");
   await say(page, "RUN_SLOW_TOOL");
   await expect(page.getByRole("progressbar")).toBeVisible();
   await page.getByText("Interrupt", { exact: true }).click();
@@ -179,7 +173,7 @@ test("an interrupting message takes the run's place", async ({ page, server }) =
 });
 
 test("an edited message begins a fork, and the conversation before stays", async ({ page, server }) => {
-  await open(page, server, "/chat?agent=default");
+  await enter(page, server, "/chat?agent=default");
   await say(page, "First");
   await ended(page);
   await say(page, "Secnod");
@@ -207,7 +201,7 @@ test("an edited message begins a fork, and the conversation before stays", async
 });
 
 test("two panes have two agents, and both are in the address", async ({ page, server }) => {
-  await open(page, server, "/chat?agent=default&beside=new&besideAgent=thinking");
+  await enter(page, server, "/chat?agent=default&beside=new&besideAgent=thinking");
   const first = page.getByRole("region", { name: "Chat", exact: true });
   const second = page.getByRole("region", { name: "Chat, second pane" });
   await first.getByRole("textbox", { name: "Message" }).fill("one");
@@ -238,7 +232,7 @@ test("files go as content blocks", async ({ page, server }) => {
 });
 
 test("a thread that does not exist says so", async ({ page, server }) => {
-  await open(page, server, "/chat/nowhere");
+  await enter(page, server, "/chat/nowhere");
   await expect(page.getByRole("alert")).toContainText("thread not found");
 });
 
@@ -276,7 +270,7 @@ test("runs that stream and that wait go on after the server was killed and start
 });
 
 test("a hostile agent's output does nothing but show; a fast one loses nothing; a reload goes on", async ({ page, apps: server }) => {
-  await open(page, server, "/chat?agent=hostile");
+  await enter(page, server, "/chat?agent=hostile");
   await say(page, "go");
   await ended(page);
   const answer = turns(page, "assistant").last();
@@ -316,7 +310,7 @@ test("a hostile agent's output does nothing but show; a fast one loses nothing; 
 
 test("what is typed stays with its conversation; a late refusal, an unknown thread and a slow server lose nothing and move no person", async ({ page, server }) => {
   for (const thread of ["typed-a", "typed-b"]) await server.run("default", "hello", thread);
-  await open(page, server, "/chat/typed-a?agent=default");
+  await enter(page, server, "/chat/typed-a?agent=default");
   await field(page).fill("for a");
   await page.getByRole("button", { name: "Conversations" }).click();
   await page.getByRole("menuitem").filter({ hasText: "typed-b" }).click();
@@ -374,7 +368,7 @@ test("a hidden window keeps no stream, and four visible ones share one of the se
   context.on("request", begin).on("requestfinished", end).on("requestfailed", end);
   try {
     await server.run("default", "hello", "window-0");
-    await open(page, server, "/chat/window-0");
+    await enter(page, server, "/chat/window-0");
     await expect(page.locator("[data-link]")).toHaveAttribute("data-link", "live");
     await expect.poll(() => [count("/v1/activity/"), count("/v1/threads/")]).toEqual([1, 1]);
     const show = (isHidden: boolean) => page.evaluate((is) => {

@@ -1,6 +1,6 @@
 import type { Page } from "@playwright/test";
 
-import { expect, expectAccessible, open, test, type Server } from "./fixtures";
+import { enter, expect, expectAccessible, type Server, test } from "./fixtures";
 
 async function say(page: Page, text: string): Promise<void> {
   await page.getByRole("textbox", { name: "Message" }).fill(text);
@@ -16,7 +16,7 @@ async function firstRequest(server: Server, page: Page): Promise<string> {
 }
 
 test("an agent that says what it wants has a form; what does not fit is not sent, and nothing typed is lost", async ({ page, apps }) => {
-  await open(page, apps, "/chat?agent=greeter");
+  await enter(page, apps, "/chat?agent=greeter");
   const button = page.getByRole("button", { name: /^Context/ });
   await expect(button).toHaveText("Context needed");
   await say(page, "Hello");
@@ -43,7 +43,7 @@ test("an agent that says what it wants has a form; what does not fit is not sent
 });
 
 test("any object will do for an agent without a type, digit for digit; what is no object is refused here", async ({ page, apps }) => {
-  await open(page, apps, "/chat?agent=open-minded");
+  await enter(page, apps, "/chat?agent=open-minded");
   await page.getByRole("button", { name: /^Context/ }).click();
   const json = page.getByRole("textbox", { name: "Context as JSON" });
   await json.fill("[1]");

@@ -1,6 +1,6 @@
 import type { Page } from "@playwright/test";
 
-import { expect, open, test, type Server } from "./fixtures";
+import { enter, expect, open, type Server, test } from "./fixtures";
 
 type Waiting = { run_id: string; thread_id: string };
 
@@ -10,7 +10,7 @@ const pane = (page: Page, name: string) => page.getByRole("region", { name, exac
 
 test("the chat shows a call digit for digit, and the tool gets these digits", async ({ page, apps }) => {
   const run = await ask(apps, "payer");
-  await open(page, apps, `/chat/${run.thread_id}`);
+  await enter(page, apps, `/chat/${run.thread_id}`);
   const shown = page.getByRole("region", { name: /^Arguments/ }).first();
   await expect(shown).toContainText('"account": 12345678901234567890');
   await expect(shown).toContainText('"amount": 1.0');
@@ -20,7 +20,7 @@ test("the chat shows a call digit for digit, and the tool gets these digits", as
 
 test("for a moment after a decision in one pane, the other pane takes none", async ({ page, apps }) => {
   const [first, second] = [await ask(apps, "cleaner"), await ask(apps, "cleaner")];
-  await open(page, apps, `/chat/${first.thread_id}?beside=${second.thread_id}`);
+  await enter(page, apps, `/chat/${first.thread_id}?beside=${second.thread_id}`);
   const approve = pane(page, "Chat, second pane").getByRole("button", { name: "Approve" });
   await expect(approve).toBeEnabled();
   // The moment is looked for where it is: by the clock of a busy machine it may be over before a click arrives.
@@ -38,7 +38,7 @@ test("for a moment after a decision in one pane, the other pane takes none", asy
 
 test("a decision that does not arrive keeps the reason that was typed, and is made by the next click", async ({ page, apps }) => {
   const run = await ask(apps, "cleaner");
-  await open(page, apps, `/chat/${run.thread_id}`);
+  await enter(page, apps, `/chat/${run.thread_id}`);
   await page.getByRole("textbox", { name: "Reason" }).fill("Not today.");
   const isDecision = (url: URL) => url.pathname.endsWith("/decision") || url.pathname.endsWith("/decisions");
   await page.route(isDecision, (route) => route.fulfill({ status: 500, contentType: "application/json", body: '{"error": "the store is away", "code": "internal"}' }));

@@ -1,7 +1,7 @@
 import { execFileSync } from "node:child_process";
 import { join } from "node:path";
 
-import { expect, expectAccessible, open, Server, test } from "./fixtures";
+import { enter, expect, expectAccessible, open, Server, test } from "./fixtures";
 import { publishRecord, unique } from "./govern";
 
 const AGE = "import sqlite3, sys; db = sqlite3.connect(sys.argv[1]); db.execute('UPDATE runs SET finished_at = finished_at - 120000'); db.commit()";
@@ -41,7 +41,7 @@ test("usage is shown as bars and as a table, by agent and by model, with the mos
 
 test("a budget of tenants shows what one has used", async ({ page, server }) => {
   await server.ask("PUT", `/v1/config/budgets/${unique("all")}`, { scope: "tenant", tokens: 5_000 });
-  await open(page, server, "/cost?tenant=acme");
+  await enter(page, server, "/cost?tenant=acme");
   const budgets = page.getByRole("region", { name: "Budgets" }).first();
   await expect(budgets.getByRole("row", { name: /each tenant · acme/ }).first()).toContainText("5,000 tokens");
   await expectAccessible(page);

@@ -6,7 +6,12 @@ test("demo data fills a fresh server, stays out of what counts, and is removed w
     await open(page, server, "/");
     await page.getByRole("button", { name: "Add demo data" }).click();
     await expect(page.getByText("Demo data was added.", { exact: false })).toBeVisible();
-    await visit(page, "/runs?kind=demo");
+    // What was added is a click away from where it was added.
+    const places = page.getByRole("navigation", { name: "Where it is shown" });
+    await expect(places.getByRole("link")).toHaveText(["Runs", "Workflows", "Threads", "Schedules", "Memory", "Datasets", "Evals"]);
+    await expectAccessible(page, "main");
+    await places.getByRole("link", { name: "Runs" }).click();
+    await expect(page).toHaveURL(/runs\?kind=demo$/);
     await expect(page.getByRole("row").nth(2)).toBeVisible();
     await visit(page, "/runs");
     await expect(page.getByRole("heading", { name: "No runs yet" })).toBeVisible();
@@ -14,6 +19,10 @@ test("demo data fills a fresh server, stays out of what counts, and is removed w
     await expect(page.getByRole("heading", { name: "No threads yet" })).toBeVisible();
     await visit(page, "/threads?demo=true");
     await expect(page.getByRole("link", { name: "A refund that needs an approval" })).toBeVisible();
+    // Each run of a conversation ends where its answer does, and an agent that the server does not have is named all the same.
+    await visit(page, "/chat/demo-data-order");
+    await expect.poll(() => page.locator("[data-turn]").evaluateAll((all) => all.map((it) => (it as HTMLElement).dataset.turn))).toEqual(["user", "assistant", "assistant", "end", "user", "assistant", "assistant", "end"]);
+    await expect(page.getByRole("combobox", { name: "Agent" })).toHaveValue("demo-assistant");
     await visit(page, "/approvals");
     await expect(page.getByRole("heading", { name: "Nothing waits for you" })).toBeVisible();
     // A page that would be empty leads to it; what starts runs elsewhere has a history here, and no button.
@@ -39,12 +48,31 @@ test("demo data fills a fresh server, stays out of what counts, and is removed w
     await visit(page, "/memory");
     await show.click();
     await expect(page.getByText("Refunds above 40.00 EUR need an approval.")).toBeVisible();
+    await visit(page, "/datasets");
+    await show.click();
+    await page.getByRole("link", { name: "demo-data-refunds" }).click();
+    await expect(page.getByRole("heading", { level: 1, name: "demo-data-refunds" })).toBeVisible();
+    await expect(page.getByRole("button", { name: "Start an eval" })).toBeDisabled();
+    await visit(page, "/evals");
+    await expect(page.getByRole("heading", { name: "No evals", exact: true })).toBeVisible();
+    await show.click();
+    await expect(page.getByText("gate failed")).toBeVisible();
+    await page.getByRole("row").filter({ hasText: "gate passed" }).getByRole("link").first().click();
+    await expect(page.getByRole("button", { name: "careful, sample 3: failed" })).toBeVisible();
+    await expectAccessible(page, "main");
+    await page.getByRole("link", { name: "Compare with another" }).click();
+    await page.getByRole("combobox", { name: "First (before)" }).click();
+    await page.getByRole("option").filter({ hasText: "· before ·" }).click();
+    // Six cases do not decide it, and the page says how many would.
+    await expect(page.getByText("about 11 cases would decide it", { exact: false }).first()).toBeVisible();
     await visit(page, "/settings");
     await page.getByRole("button", { name: "Remove demo data" }).click();
     await expect(page.getByRole("button", { name: "Add demo data" })).toBeVisible();
     for (const path of ["/v1/runs?kind=demo", "/v1/schedules?demo=true", "/v1/triggers?demo=true", "/v1/threads?demo=true"]) {
       expect((await server.ask<{ items: unknown[] }>("GET", path)).items, path).toEqual([]);
     }
+    expect(await server.ask("GET", "/v1/eval/datasets?demo=true")).toEqual({ datasets: [] });
+    expect(await server.ask("GET", "/v1/evals?demo=true")).toEqual({ evals: [] });
   } finally {
     await server.close();
   }

@@ -4,7 +4,7 @@ import { join } from "node:path";
 
 import type { Page, Route } from "@playwright/test";
 
-import { expect, expectAccessible, HOOK_SECRET, open, Server, test, visit } from "./fixtures";
+import { enter, expect, expectAccessible, HOOK_SECRET, open, Server, test, visit } from "./fixtures";
 
 const CYRILLIC = "\u0430";
 
@@ -58,7 +58,7 @@ test("what someone else saved meanwhile is merged with what was typed, and nothi
   const id = "merged";
   const spec = (description: string, max: number | null) => ({ description, max_count: max, target: { agent_id: "reporter", input: "Report." }, timing: { type: "cron", expression: "0 8 * * *", zone: "UTC" } });
   await apps.ask("POST", "/v1/schedules", { ...spec("Before", null), id });
-  await open(page, apps, `/schedules?edit=${id}`);
+  await enter(page, apps, `/schedules?edit=${id}`);
   const form = page.getByRole("dialog", { name: `Edit ${id}` });
   await form.getByLabel(/^Description/).fill("Mine");
   await apps.ask("PUT", `/v1/schedules/${id}`, spec("Theirs", 7), { "If-Match": "*" });
@@ -80,7 +80,7 @@ test("what someone else saved meanwhile is merged with what was typed, and nothi
 });
 
 test("a trigger shows its address and what was delivered, and never a secret", async ({ page, apps }) => {
-  await open(page, apps, "/schedules?view=triggers&edit=%2B");
+  await enter(page, apps, "/schedules?view=triggers&edit=%2B");
   const form = page.getByRole("dialog", { name: "New trigger" });
   await form.getByLabel("ID", { exact: true }).fill("issues");
   await form.getByLabel(/^Agent ID/).fill("reporter");
@@ -137,8 +137,48 @@ test("facts are added, found, edited and forgotten, with the transcripts that st
   await expect(rows).toHaveCount(2);
 });
 
+test("a typo is corrected without a change of the day on which a fact expires, and Escape and a click beside it ask before the text is lost", async ({ page, apps }) => {
+  type Stored = { id: string; text: string; expires_at: number };
+  const made = await apps.ask<Stored>("POST", "/v1/memory/facts", { text: "Bob likes cofee", ttl_ms: 36 * 3_600_000 + 1_234 });
+  await enter(page, apps, `/memory?open=${made.id}`);
+  const drawer = page.getByRole("dialog").first();
+  await drawer.getByRole("button", { name: "Edit" }).click();
+  await expect(drawer.getByText(/^Empty: it expires as before, on /)).toBeVisible();
+  const text = drawer.getByLabel(/^Text/);
+  await text.fill("Bob likes coffee");
+  const question = page.getByRole("dialog", { name: "Leave without saving?" });
+  await page.keyboard.press("Escape");
+  await expect(question).toBeVisible();
+  // Escape answers the question, and leaves what is behind it as it is.
+  await page.keyboard.press("Escape");
+  await expect(question).toHaveCount(0);
+  await expect(text).toHaveValue("Bob likes coffee");
+  // What darkened the page behind the question fades for a moment, and takes a click that comes so early.
+  await expect(async () => {
+    await page.mouse.click(300, 400);
+    await expect(question).toBeVisible({ timeout: 1000 });
+  }).toPass();
+  await expectAccessible(page, "[role=dialog]");
+  await question.getByRole("button", { name: "Cancel" }).click();
+  await expect(text).toHaveValue("Bob likes coffee");
+  await drawer.getByRole("button", { name: "Save" }).click();
+  await expect.poll(async () => (await apps.ask<Stored>("GET", `/v1/memory/facts/${made.id}`)).text).toBe("Bob likes coffee");
+  expect((await apps.ask<Stored>("GET", `/v1/memory/facts/${made.id}`)).expires_at).toBe(made.expires_at);
+  await drawer.getByRole("button", { name: "Edit" }).click();
+  await drawer.getByLabel("It no longer expires").check();
+  await drawer.getByRole("button", { name: "Save" }).click();
+  await expect.poll(async () => (await apps.ask<Stored>("GET", `/v1/memory/facts/${made.id}`)).expires_at).toBeNull();
+  // What was saved is not asked about; what is typed again is, and may be left.
+  await drawer.getByRole("button", { name: "Edit" }).click();
+  await text.fill("Nothing of this");
+  await page.keyboard.press("Escape");
+  await question.getByRole("button", { name: "Leave" }).click();
+  await expect(page.getByRole("dialog")).toHaveCount(0);
+  await apps.ask("DELETE", `/v1/memory/facts/${made.id}`);
+});
+
 test("documents are added, searched by passage and deleted", async ({ page, apps }) => {
-  await open(page, apps, "/memory?view=documents");
+  await enter(page, apps, "/memory?view=documents");
   await page.getByRole("button", { name: "Add a document" }).first().click();
   const form = page.getByRole("dialog", { name: "Add a document" });
   await form.getByLabel(/^Collection/).fill("handbook");
@@ -171,6 +211,9 @@ test("the picture of a workflow has its branches as lanes, and an event is sent 
   await visit(page, `/runs/${runId}`);
   const picture = page.getByRole("region", { name: "Journal of the workflow" });
   await expect(picture.getByRole("group", { name: /^Branch/ })).toHaveCount(3);
+  // The facts of the run count the steps that the journal has.
+  const { steps } = await apps.ask<{ steps: unknown[] }>("GET", `/v1/runs/${runId}/workflow`);
+  await expect(page.locator("dt", { hasText: /^Steps$/ }).first().locator("xpath=following-sibling::dd[1]")).toHaveText(String(steps.length));
   await expect(picture.getByRole("group", { name: "Branch 2" }).getByRole("button", { name: /3\.1\.2: sleep/ })).toContainText("in 3 d");
   await expect(page.getByText("One decision is open")).toBeVisible();
   // Other tests of this server may wait for a person as well.

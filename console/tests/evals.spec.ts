@@ -74,6 +74,14 @@ test("by keyboard alone: a run becomes a case, the case an eval, the eval a comp
       await press(page.getByRole("tab", { name: "Scorers and gate" }));
       await press(page.getByRole("switch", { name: "This dataset has a gate" }), "Space");
       await type(page.getByLabel("Scorer", { exact: false }).first(), "expect.forbidden_tools");
+      // A fraction is typed digit by digit.
+      const rate = page.getByLabel("Min rate", { exact: false }).first();
+      await rate.focus();
+      await page.keyboard.press("ControlOrMeta+a");
+      await page.keyboard.type("0.05");
+      await expect(rate).toHaveValue("0.05");
+      await page.keyboard.press("ControlOrMeta+a");
+      await page.keyboard.type("1");
       await press(page.getByRole("button", { name: "Save" }));
       await expect(page.getByText("Saved.", { exact: true })).toBeVisible();
     });
@@ -100,11 +108,17 @@ test("by keyboard alone: a run becomes a case, the case an eval, the eval a comp
       for (const key of ["g", "v"]) await page.keyboard.press(key);
       await expect(page.getByRole("heading", { level: 1, name: "Evals", exact: true })).toBeVisible();
       // The older one, which failed.
+      await expect(page.getByText("gate failed")).toBeVisible();
       await page.keyboard.press("j");
       await page.keyboard.press("j");
       await page.keyboard.press("Enter");
       await press(page.getByRole("button", { name: "live, sample 1: failed" }));
       await press(page.getByRole("link", { name: "Open in the lab" }));
+      // Its rules have the form that the agent's own page has for them.
+      await press(page.getByText("Rules", { exact: true }));
+      await press(page.getByRole("button", { name: "Turn the rules on" }));
+      await expect(page.getByRole("group", { name: "Rules", exact: true }).first()).toBeVisible();
+      await press(page.getByRole("button", { name: "As recorded" }));
       await type(page.getByLabel("Prompt"), CAREFUL);
       await press(page.getByRole("button", { name: "Run", exact: true }));
       await expect(page.getByText("It parts from the recording at step 1")).toBeVisible();
@@ -115,6 +129,7 @@ test("by keyboard alone: a run becomes a case, the case an eval, the eval a comp
     await test.step("the gate, and publishing", async () => {
       await press(page.getByRole("button", { name: "Publish…" }));
       const dialog = page.getByRole("dialog", { name: "Make this draft live" });
+      await expect(dialog.getByRole("textbox").first()).toBeFocused();
       await page.keyboard.type("Looks first");
       await press(dialog.getByRole("button", { name: "Publish" }));
       await expect(dialog.getByText("run an eval of the draft").first()).toBeVisible();
@@ -122,6 +137,7 @@ test("by keyboard alone: a run becomes a case, the case an eval, the eval a comp
       await press(page.getByRole("button", { name: "Run the gate" }));
       await expect(page.getByText("gate passed")).toBeVisible();
       await press(page.getByRole("button", { name: "Publish…" }));
+      await expect(dialog.getByRole("textbox").first()).toBeFocused();
       await press(dialog.getByRole("button", { name: "Publish" }));
       await expect(page.getByText(/Publication \d+ is live\./)).toBeVisible();
     });
@@ -186,6 +202,14 @@ test("pages with data are accessible and fit a small screen; a judge is calibrat
     await expect(cases.getByText("missing", { exact: true })).toBeVisible();
     expect(await cases.textContent()).not.toContain("0 %");
     await expect(cases.getByRole("button", { name: "default, sample 1: cut" })).toBeVisible();
+
+    // The first evals are on the last page of a hundred and two.
+    for (let made = 0; made < 100; made += 1) await server.ask("POST", "/v1/evals", { dataset_id: "judged", repeats: 1, budget: { tokens: 1 } });
+    await visit(page, "/evals");
+    await expect(page.getByText(/^100\+? rows/)).toBeVisible();
+    await page.getByRole("button", { name: "Load more" }).click();
+    await expect(page.getByText("102 rows")).toBeVisible();
+    await expect(page.getByRole("button", { name: "Load more" })).toHaveCount(0);
   } finally {
     await server.close();
   }

@@ -1,115 +1,30 @@
 /** What every test of the console has: a real server, which the tests of a worker share, and a page that may talk to nothing else. */
-import { spawn, type ChildProcess } from "node:child_process";
-import { readFileSync } from "node:fs";
-import { mkdtemp, rm } from "node:fs/promises";
-import { createRequire } from "node:module";
-import { createServer } from "node:net";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-import { expect, test as base, type Browser, type BrowserContext, type Page } from "@playwright/test";
+import { expect, test as base, type Browser, type BrowserContext, type Locator, type Page } from "@playwright/test";
 
-import { recordBodies } from "./bodies";
+import { SETTLE_MS } from "../src/ui/settling";
+import { recordBodies, type Sent } from "./bodies";
+import { Server } from "./server";
 import { writeTokens } from "./tokens";
-
-const AWAKEN = process.env.AWAKEN ?? join(import.meta.dirname, "../../.venv/bin/awaken");
-const READY = /Ready: (http\S+?),/;
-/** A start is two seconds of a processor; a machine that has ten other things to do gives it a tenth of one. */
-const START_MS = 90_000;
-
-async function findPort(): Promise<number> {
-  const probe = createServer();
-  await new Promise<void>((resolve) => probe.listen(0, "127.0.0.1", resolve));
-  const address = probe.address();
-  await new Promise((resolve) => probe.close(resolve));
-  if (address === null || typeof address === "string") throw new Error("No port was given.");
-  return address.port;
-}
-
-/** A running `awaken serve`; it can be killed, started again on the same port and store, and asked over HTTP. */
-export class Server {
-  readonly url: string;
-  private process: ChildProcess | null = null;
-  private log = "";
-
-  private constructor(readonly folder: string, readonly port: number, private readonly options: readonly string[], private readonly environment: NodeJS.ProcessEnv) {
-    this.url = `http://127.0.0.1:${port}`;
-  }
-
-  /** Starts another process on the store of this one. */
-  static async startBeside(other: Server): Promise<Server> {
-    const server = new Server(other.folder, await findPort(), other.options, other.environment);
-    await server.start();
-    return server;
-  }
-
-  static async start(options: readonly string[] = [], environment: NodeJS.ProcessEnv = {}): Promise<Server> {
-    const server = new Server(await mkdtemp(join(tmpdir(), "awaken-console-")), await findPort(), options, environment);
-    await server.start();
-    return server;
-  }
-
-  async start(): Promise<void> {
-    const store = `sqlite:///${join(this.folder, "awaken.db")}`;
-    const child = spawn(AWAKEN, ["serve", ...this.options, "--port", String(this.port), "--store", store], {
-      // Playwright asks all that it starts for colours.
-      env: { ...process.env, FORCE_COLOR: undefined, NO_COLOR: "1", ...this.environment },
-      stdio: ["ignore", "pipe", "pipe"],
-    });
-    this.process = child;
-    await new Promise<void>((resolve, reject) => {
-      const timer = setTimeout(() => reject(new Error(`The server did not start: ${this.log}`)), START_MS);
-      const read = (chunk: Buffer) => {
-        this.log += chunk.toString();
-        if (READY.test(this.log)) { clearTimeout(timer); resolve(); }
-      };
-      child.stdout.on("data", read);
-      child.stderr.on("data", read);
-      child.once("exit", (code) => reject(new Error(`The server ended with ${code}: ${this.log}`)));
-    });
-    this.log = "";
-  }
-
-  /** Ends the process at once, as a crash would. */
-  async kill(signal: NodeJS.Signals = "SIGKILL"): Promise<void> {
-    const child = this.process;
-    this.process = null;
-    if (child === null || child.exitCode !== null) return;
-    const ended = new Promise((resolve) => child.once("exit", resolve));
-    child.kill(signal);
-    await ended;
-  }
-
-  async close(): Promise<void> {
-    await this.kill();
-    await rm(this.folder, { recursive: true, force: true });
-  }
-
-  async ask<T>(method: string, path: string, body?: unknown, headers: Record<string, string> = {}): Promise<T> {
-    const response = await fetch(`${this.url}${path}`, {
-      method,
-      headers: { Accept: "application/json", ...(body === undefined ? {} : { "Content-Type": "application/json" }), ...headers },
-      body: body === undefined ? undefined : JSON.stringify(body),
-    });
-    const text = await response.text();
-    if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${text}`);
-    return (text === "" ? null : JSON.parse(text)) as T;
-  }
-
-  /** Runs an agent to its end, or until it waits. */
-  run(agent: string, text: string, threadId?: string): Promise<{ run_id: string; thread_id: string; status: string }> {
-    return this.ask("POST", "/v1/runs", { agent_id: agent, thread_id: threadId, messages: [{ role: "user", content: text }] });
-  }
-}
 
 const VIEWPORT = { width: 1360, height: 850 };
 
+/** The address of a page that does not exist: it shows nothing, asks nothing, and is left by every other one. */
+const NOWHERE = "/nowhere";
+/** What the console stores before a person chooses anything: its settings, no cards on Home, no views. */
+const UNCHOSEN = ['{"density":"compact"}', "false", "[]"];
+/** How long a tab may take to leave its last page. Longer: the next test loads the console again. */
+const LEAVE_MS = 2_000;
+
 /**
  * The browser's window of a worker. Its tab goes from test to test: to begin the console in a new one costs twice as much as to load it again, and that
- * was most of the time of all tests. Between two tests it leaves the page and forgets what is stored, routed, heard and set; a test that fails ends the worker.
+ * was most of the time of all tests. Between two tests it forgets what is stored, routed, heard and set; a test that fails ends the worker.
  */
 class Window {
   private tab: Page | null = null;
+  /** The server whose console the tab shows as it was when it came: see `enter`. */
+  private cleanAt: string | null = null;
 
   private constructor(readonly context: BrowserContext) {}
 
@@ -123,26 +38,62 @@ class Window {
   async take(): Promise<Page> {
     const tab = this.tab ?? (await this.context.newPage());
     this.tab = null;
+    if (this.cleanAt !== null) CLEAN.set(tab, this.cleanAt);
     return tab;
   }
 
-  async giveBack(tab: Page): Promise<void> {
-    for (const other of this.context.pages()) if (other !== tab) await other.close();
+  /** `isTouched`: the test changed what the server answered, so that the console may remember things that never were. */
+  async giveBack(tab: Page, isTouched: boolean): Promise<void> {
+    const others = this.context.pages().filter((it) => it !== tab);
+    for (const other of others) await other.close();
     tab.removeAllListeners();
     await tab.unrouteAll({ behavior: "ignoreErrors" });
-    if (tab.isClosed() || !(await leave(tab))) return tab.close();
+    CLEAN.delete(tab);
+    this.cleanAt = null;
+    if (tab.isClosed() || !tab.url().startsWith("http")) return tab.close();
     await tab.setViewportSize(VIEWPORT);
     await tab.emulateMedia({ colorScheme: "light", reducedMotion: "reduce" });
+    // A mouse that rests on what the next test shows there would open its help.
+    await tab.mouse.move(0, 0);
+    const isClean = !isTouched && others.length === 0 && (await leavePage(tab));
+    if (!(await forget(tab))) return tab.close();
+    this.cleanAt = isClean ? new URL(tab.url()).origin : null;
     this.tab = tab;
   }
 }
 
-/** Leaves the console for a page without a script, and forgets what it stored in this browser. `false`: its server is gone. */
-async function leave(tab: Page): Promise<boolean> {
-  const { origin } = new URL(tab.url());
-  if (origin === "null") return false;
+const CLEAN = new WeakMap<Page, string>();
+
+/** Leaves the page that a test was on. `false`: something of the test is left, stored, asked or said, or the page keeps one who leaves. */
+async function leavePage(tab: Page): Promise<boolean> {
+  if (!new URL(tab.url()).pathname.startsWith("/console")) return false;
   try {
-    await tab.goto(`${origin}/health`);
+    return await tab.evaluate(async ({ nowhere, limit, unchosen, settleMs }) => {
+      const stored = [localStorage, sessionStorage].flatMap((it) => Object.entries(it)).filter(([name, value]) => !name.startsWith("tsr-") && !unchosen.includes(String(value)));
+      if (stored.length > 0) return false;
+      for (const notice of document.querySelectorAll<HTMLElement>(".mantine-Notification-closeButton")) notice.click();
+      history.pushState(null, "", nowhere);
+      dispatchEvent(new PopStateEvent("popstate"));
+      // For a moment after a decision the console takes no other one: that moment is the test's that decided.
+      const { sentBodies } = window as unknown as { sentBodies: Sent[] };
+      const decided = sentBodies.findLast((it) => /\/(decision|batch)$/.test(it.path));
+      const settledAt = decided === undefined ? 0 : (decided.answeredAt ?? Infinity) + settleMs;
+      const end = performance.now() + limit;
+      while (performance.now() < end) {
+        await new Promise((resolve) => setTimeout(resolve, 20));
+        const isThere = document.querySelector("h1")?.textContent === "There is no such page" && performance.now() > settledAt;
+        if (isThere && ![...document.querySelectorAll("[role=dialog], [role=alert]")].some((it) => it.checkVisibility())) return true;
+      }
+      return false;
+    }, { nowhere: `/console${NOWHERE}`, limit: LEAVE_MS, unchosen: UNCHOSEN, settleMs: SETTLE_MS });
+  } catch {
+    return false;
+  }
+}
+
+/** Forgets what the console of a tab stored in this browser. `false`: the tab shows no page of a server. */
+async function forget(tab: Page): Promise<boolean> {
+  try {
     await tab.evaluate(() => { localStorage.clear(); sessionStorage.clear(); });
     return true;
   } catch {
@@ -192,6 +143,9 @@ export const test = base.extend<{ page: Page; context: BrowserContext }, { serve
   page: async ({ window }, use) => {
     const page = await window.take();
     const problems: string[] = [];
+    const route = page.route;
+    let isTouched = false;
+    page.route = (...given) => { isTouched = true; return route.apply(page, given); };
     page.on("pageerror", (error) => problems.push(error.message));
     page.on("console", (message) => {
       // The browser reports refused and failed requests by itself; tests of those look at the page.
@@ -203,17 +157,40 @@ export const test = base.extend<{ page: Page; context: BrowserContext }, { serve
     });
     await use(page);
     expect(problems).toEqual([]);
-    await window.giveBack(page);
+    page.route = route;
+    await window.giveBack(page, isTouched);
   },
 }) satisfies unknown as ReturnType<typeof base.extend<Fixtures>>;
 
-export { expect };
+export { expect, Server };
+
+/** Goes to a control by Tab alone, as a person does: once it can be used, and until it has the focus. */
+export async function tabTo(page: Page, target: Locator, key: "Tab" | "Shift+Tab" = "Tab"): Promise<void> {
+  await expect(target).toBeEnabled();
+  for (let presses = 0; presses < 40; presses += 1) {
+    if (await target.evaluate((it) => it === document.activeElement)) break;
+    await page.keyboard.press(key);
+  }
+  await expect(target).toBeFocused();
+}
+
+export { expectAccessible } from "./accessible";
 
 /** Opens a page of the console and waits until it has loaded what it shows. */
 export async function open(page: Page, server: Server, path: string): Promise<void> {
   await page.goto(`${server.url}/console${path}`);
   await expect(page.locator("h1")).toBeVisible();
   await expect(page.locator('[aria-busy="true"]')).toHaveCount(0);
+}
+
+/**
+ * Opens a page in the console that the test before left, if that was of this server and is as it was when it came; loads it else. For tests that do not care
+ * what the console knows already: a test of each page opens it cold.
+ */
+export async function enter(page: Page, server: Server, path: string): Promise<void> {
+  if (CLEAN.get(page) !== server.url) return open(page, server, path);
+  CLEAN.delete(page);
+  await visit(page, path);
 }
 
 /**
@@ -233,54 +210,4 @@ export async function visit(page: Page, path: string): Promise<void> {
   // The heading of the other page may be the same element with another text.
   await page.waitForFunction(() => [...document.querySelectorAll("h1")].some((it) => it.checkVisibility() && (it.dataset.left === undefined || it.dataset.left !== it.textContent)));
   await expect(page.locator('[aria-busy="true"]')).toHaveCount(0);
-}
-
-const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
-const TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"];
-/** The rules whose verdict depends on colours; the others say the same in both themes. */
-const COLOUR_RULES = ["color-contrast", "link-in-text-block"];
-type Part = string | null;
-type Axe = { run: (place: object | string, options: object) => Promise<{ violations: { id: string; nodes: { target: unknown[] }[] }[] }> };
-
-/** The rail is the same on every page: `expectAccessible` judges it where it is asked to, not a hundred times. */
-const RAIL = "nav.mantine-AppShell-navbar";
-const NO_RAIL = { exclude: [[RAIL]] };
-
-/** Runs rules of axe on a part of the page as it is; axe is loaded once for each document. */
-async function runAxe(page: Page, part: Part, runOnly: object): Promise<string[]> {
-  if (!(await page.evaluate(() => "axe" in window))) await page.evaluate(AXE);
-  return page.evaluate(async ({ place, only }) => {
-    const { violations } = await (window as unknown as { axe: Axe }).axe.run(place, { runOnly: only, resultTypes: ["violations"] });
-    return violations.map((it) => `${it.id}: ${it.nodes.map((node) => node.target.join(" ")).join(", ")}`);
-  }, { place: part === "everything" ? { include: [["html"]] } : part ?? NO_RAIL, only: runOnly });
-}
-
-/** Waits until every colour is where it goes: on the way it has no contrast to judge. */
-async function settleColours(page: Page): Promise<void> {
-  await page.evaluate(async () => {
-    await new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)));
-    const ending = document.getAnimations().filter((it) => it.effect?.getComputedTiming().endTime !== Infinity);
-    await Promise.allSettled(ending.map((it) => it.finished));
-  });
-}
-
-/**
- * Fails if the page, in either theme, breaks a rule of WCAG 2.2 AA that axe can check: all rules in the theme it is in, those of colours in the other.
- * All but the rail, unless `everything` is wanted. With a selector, only that part is judged: for what opens on a page that was judged before.
- */
-export async function expectAccessible(page: Page, part: Part = null): Promise<void> {
-  const html = page.locator("html");
-  const now = await html.getAttribute("data-mantine-color-scheme");
-  const other = now === "dark" ? "light" : "dark";
-  if (part !== null && part !== "everything") await expect(page.locator(part).first()).toBeVisible();
-  await settleColours(page);
-  const found = (await runAxe(page, part, { type: "tag", values: TAGS })).map((it) => `${now}: ${it}`);
-  await page.emulateMedia({ colorScheme: other, reducedMotion: "reduce" });
-  await expect(html).toHaveAttribute("data-mantine-color-scheme", other);
-  expect(found).toEqual([]);
-  // What the page draws again after the change of themes may be judged in between: it is judged until it stands.
-  await expect(async () => {
-    await settleColours(page);
-    expect((await runAxe(page, part, { type: "rule", values: COLOUR_RULES })).map((it) => `${other}: ${it}`)).toEqual([]);
-  }).toPass({ timeout: 10_000 });
 }

@@ -38,6 +38,24 @@ export async function publishRecord(page: Page, message: string): Promise<void> 
   await page.getByRole("button", { name: "Publish now" }).click();
 }
 
+/** Saves what the editor of a record has in a draft of its own; it asks for one only if there are drafts. */
+export async function saveInNewDraft(page: Page): Promise<void> {
+  await page.getByRole("button", { name: "Save in draft" }).click();
+  const chooser = page.getByRole("dialog", { name: /in which draft/ });
+  const opened = page.waitForURL(/changes\?draft=/).then(() => "saved");
+  if ((await Promise.race([chooser.waitFor().then(() => "asked"), opened])) === "asked") {
+    await chooseDraft(page, "New draft");
+    await chooser.getByRole("button", { name: "Save in this draft" }).click();
+  }
+  await opened;
+}
+
+/** Chooses the draft in which a record is saved. */
+export async function chooseDraft(page: Page, title: string): Promise<void> {
+  await page.getByRole("dialog", { name: /in which draft/ }).getByRole("combobox", { name: "Draft" }).click();
+  await page.getByRole("option", { name: title }).click();
+}
+
 /** Replaces the text of the JSON editor. */
 export async function writeJson(page: Page, label: string, value: unknown): Promise<void> {
   const editor = page.getByRole("textbox", { name: label });

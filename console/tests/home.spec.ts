@@ -1,7 +1,7 @@
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 
-import { expect, expectAccessible, open, Server, test } from "./fixtures";
+import { enter, expect, expectAccessible, open, Server, test } from "./fixtures";
 import { tokenOf } from "./tokens";
 
 const run = promisify(execFile);
@@ -48,7 +48,7 @@ test("a server with work: what needs a person is first, and leads to its page", 
   await open(page, server, "/");
   await expect(page.locator('[data-need="approvals"]')).toContainText(/questions? waits? for an answer/);
   await expect(page.locator('[data-tile="Last 24 hours"]')).toContainText("started");
-  await expect(page.locator('[data-tile="Workers"]')).toContainText("slots");
+  await expect(page.locator('[data-tile="Processes"]')).toContainText("slots");
   await expectAccessible(page);
   await page.locator('[data-need="approvals"]').click();
   await expect(page.locator("h1")).toHaveText("Approvals");
@@ -60,7 +60,7 @@ test("a server that fails: what is wrong is first, and leads to where it is mend
   const id = `dead-${threadId}`;
   await server.ask("POST", "/v1/runs", { agent_id: "default", thread_id: threadId, messages: [{ id, content: "first" }] });
   await server.ask("POST", `/v1/threads/${threadId}/messages`, { agent_id: "default", messages: [{ id, content: "second" }] });
-  await open(page, server, "/");
+  await enter(page, server, "/");
   await expect(page.locator('[data-need="dead"]')).toContainText("dead letter");
   await expect(page.locator('[data-tile="Dead letters"][data-bad]')).toBeVisible();
   await expectAccessible(page);

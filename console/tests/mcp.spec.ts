@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 
-import { expect, expectAccessible, open, test } from "./fixtures";
+import { enter, expect, expectAccessible, open, test } from "./fixtures";
 
 const VENV = join(import.meta.dirname, "../../.venv/bin/python");
 const PYTHON = process.env.AWAKEN_PYTHON ?? (existsSync(VENV) ? VENV : "python");
@@ -25,7 +25,7 @@ test("a tool that changed since it was pinned is shown, and accepted for every p
 });
 
 test("a stdio server is added, connected, inspected, restarted, edited and deleted", async ({ page, server }) => {
-  await open(page, server, "/mcp");
+  await enter(page, server, "/mcp");
   await expect(page.getByText("No MCP servers yet")).toBeVisible();
   await page.getByRole("button", { name: "Add a server" }).first().click();
   await page.getByRole("textbox", { name: "ID", exact: true }).fill("notes");

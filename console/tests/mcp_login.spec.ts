@@ -4,7 +4,7 @@ import { join } from "node:path";
 
 import type { Request } from "@playwright/test";
 
-import { expect, expectAccessible, open, test as base } from "./fixtures";
+import { enter, expect, expectAccessible, open, test as base } from "./fixtures";
 import { unique } from "./govern";
 
 const VENV = join(import.meta.dirname, "../../.venv/bin/python");
@@ -34,7 +34,7 @@ test("a reply that arrives in another tab, or with another state, is sent nowher
     let door = "";
     const isElsewhere = (url: URL) => url.origin !== server.url;
     await page.route(isElsewhere, (route) => { door = route.request().url(); return route.fulfill({ status: 204 }); });
-    await open(page, server, `/mcp?id=${id}`);
+    await enter(page, server, `/mcp?id=${id}`);
     const log = page.getByRole("dialog", { name: id }).getByRole("button", { name: "Log in…" });
     await log.click();
     await expect.poll(() => door).toContain("state=");
@@ -67,7 +67,7 @@ test("a reply that arrives in another tab, or with another state, is sent nowher
 test("a person logs in to an MCP server in this tab, and a reply that it did not ask for is worth nothing", async ({ page, server, vault }) => {
   const id = unique("vault");
   await server.ask("PUT", `/v1/config/mcp-servers/${id}`, { transport: "http", url: vault, allow_private: true, protocol: "legacy", oauth: { type: "login", file: join(server.folder, `${id}.json`) } });
-  await open(page, server, `/mcp?id=${id}`);
+  await enter(page, server, `/mcp?id=${id}`);
   const details = page.getByRole("dialog", { name: id });
   await expect(details.getByText("It waits for a login")).toBeVisible();
   await expectAccessible(page);

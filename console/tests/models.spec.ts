@@ -1,5 +1,5 @@
-import { expect, expectAccessible, open, test, visit } from "./fixtures";
-import { publishRecord, unique, writeJson, writeRecord } from "./govern";
+import { enter, expect, expectAccessible, open, test, visit } from "./fixtures";
+import { publishRecord, saveInNewDraft, unique, writeJson, writeRecord } from "./govern";
 
 test("a provider, a model and a pool are made, with problems on their path and a key that is never shown", async ({ page, server }) => {
   const [provider, model, pool] = [unique("acme"), unique("fast"), unique("best")];
@@ -36,12 +36,11 @@ test("a provider, a model and a pool are made, with problems on their path and a
 
 test("a change goes into a draft, and nothing is live", async ({ page, server }) => {
   const provider = unique("drafted");
-  await open(page, server, "/models?tab=providers&edit=%2B");
+  await enter(page, server, "/models?tab=providers&edit=%2B");
   await page.getByRole("textbox", { name: "ID", exact: true }).fill(provider);
   await writeRecord(page, { adapter: "openai" });
   await expect(page.getByText("It compiles.")).toBeVisible();
-  await page.getByRole("button", { name: "Save in draft" }).click();
-  await expect(page).toHaveURL(/changes\?draft=/);
+  await saveInNewDraft(page);
   const { items } = await server.ask<{ items: { changes: { id: string }[] }[] }>("GET", "/v1/config/drafts");
   expect(items.flatMap((it) => it.changes.map((change) => change.id))).toContain(provider);
   await expect(server.ask("GET", `/v1/config/providers/${provider}`)).rejects.toThrow(/404/);
@@ -49,7 +48,7 @@ test("a change goes into a draft, and nothing is live", async ({ page, server })
 
 test("a breaker is opened and reset by keyboard alone", async ({ page, server }) => {
   await server.run("default", "Hello");
-  await open(page, server, "/models");
+  await enter(page, server, "/models");
   const row = page.getByRole("row", { name: /^scripted/ });
   await expect(row).toContainText("closed");
   await expectAccessible(page);
@@ -58,6 +57,8 @@ test("a breaker is opened and reset by keyboard alone", async ({ page, server })
     await page.keyboard.press("Enter");
     await page.getByRole("menuitem", { name: item }).focus();
     await page.keyboard.press("Enter");
+    // The dialog gives the focus to what it asks about.
+    await expect(page.getByRole("dialog").locator(":focus")).toHaveCount(1);
     await page.getByRole("dialog").getByRole("button").last().focus();
     await page.keyboard.press("Enter");
     await expect(row).toContainText(state);

@@ -1,4 +1,4 @@
 /** Every page of the rail. */
 export const PAGES = [
-  "/", "/chat", "/approvals", "/schedules", "/runs", "/workflows", "/threads", "/queue", "/agents", "/tools", "/mcp", "/skills", "/a2a", "/memory", "/models", "/datasets", "/evals", "/lab", "/policy", "/cost", "/changes", "/audit", "/workers", "/settings",
+  "/", "/chat", "/approvals", "/schedules", "/runs", "/workflows", "/threads", "/queue", "/agents", "/tools", "/mcp", "/skills", "/a2a", "/memory", "/models", "/datasets", "/evals", "/lab", "/policy", "/cost", "/changes", "/audit", "/cluster", "/settings",
 ] as const;

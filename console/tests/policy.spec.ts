@@ -1,4 +1,4 @@
-import { expect, expectAccessible, open, test, visit } from "./fixtures";
+import { enter, expect, expectAccessible, open, test, visit } from "./fixtures";
 import { publishRecord, unique, writeJson } from "./govern";
 
 test("a ruleset is made and listed", async ({ page, server }) => {
@@ -14,7 +14,7 @@ test("a ruleset is made and listed", async ({ page, server }) => {
 });
 
 test("a call is tried, and the rule that decides is named", async ({ page, server }) => {
-  await open(page, server, "/policy?tab=bench&agent=permission");
+  await enter(page, server, "/policy?tab=bench&agent=permission");
   await page.getByRole("textbox", { name: "Tool" }).fill("delete_file");
   await page.getByRole("textbox", { name: "Arguments as JSON" }).fill('{"path": "a.txt"}');
   await expect(page.getByRole("row", { name: /delete_file asked about delete_file/ })).toBeVisible();
@@ -29,7 +29,7 @@ test("a call is tried, and the rule that decides is named", async ({ page, serve
 
 test("other rules are compared over stored calls, and what they would newly allow leads to its run", async ({ page, server }) => {
   const { run_id } = await server.run("permission", "RUN_DELETE_TOOL");
-  await open(page, server, "/policy?tab=compare&agent=permission");
+  await enter(page, server, "/policy?tab=compare&agent=permission");
   await writeJson(page, "Rules to compare with, as the section “permission” of an agent", { default_behavior: "allow", rules: [] });
   await page.getByRole("button", { name: "Compare", exact: true }).click();
   await expect(page.getByRole("alert")).toContainText("newly allowed");

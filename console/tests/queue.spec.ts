@@ -1,4 +1,4 @@
-import { expect, expectAccessible, open, test, visit, type Server } from "./fixtures";
+import { enter, expect, expectAccessible, open, type Server, test, visit } from "./fixtures";
 
 type Listed = { items: { dispatch_id: string; status: string }[] };
 
@@ -27,7 +27,7 @@ test("every view says what belongs there when it is empty", async ({ page, serve
 
 test("a dead letter has its error and is sent again", async ({ page, server }) => {
   const { threadId, dispatchId } = await makeDeadLetter(server);
-  await open(page, server, `/queue?view=dead&thread=${threadId}`);
+  await enter(page, server, `/queue?view=dead&thread=${threadId}`);
   const row = page.getByRole("row").filter({ hasText: "a message id is used twice" });
   await expect(row).toBeVisible();
   await expectAccessible(page);
@@ -52,7 +52,7 @@ test("a dead letter has its error and is sent again", async ({ page, server }) =
 
 test("dead letters are replayed together by keyboard alone, once", async ({ page, server }) => {
   const { threadId } = await makeDeadLetter(server);
-  await open(page, server, `/queue?view=dead&thread=${threadId}`);
+  await enter(page, server, `/queue?view=dead&thread=${threadId}`);
   await page.keyboard.press("j");
   await page.keyboard.press("x");
   await expect(page.getByText("1 selected")).toBeVisible();
@@ -71,7 +71,7 @@ test("what waits is counted by agent, and what is claimed has its lease", async 
   await say("RUN_SLOW_TOOL");
   await expect.poll(async () => (await server.ask<Listed>("GET", `/v1/dispatches?status=claimed&thread_id=${threadId}`)).items.length).toBe(1);
   await say("Later");
-  await open(page, server, `/queue?view=claimed&thread=${threadId}`);
+  await enter(page, server, `/queue?view=claimed&thread=${threadId}`);
   await expect(page.getByRole("region", { name: "Waiting by agent" })).toContainText("default");
   await expect(page.getByRole("region", { name: "Claimed" })).toContainText("left");
   await expectAccessible(page);

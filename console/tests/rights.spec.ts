@@ -4,7 +4,7 @@ import { expect, expectAccessible, open, Server, test, visit } from "./fixtures"
 import { giveToken, tokenOf, type TokenName } from "./tokens";
 
 /** The pages of someone who may only read. */
-const READ_PAGES = ["Home", "Approvals", "Schedules", "Runs", "Workflows", "Threads", "Queue", "Agents", "Memory", "Models", "Cost", "Workers", "Settings"];
+const READ_PAGES = ["Home", "Approvals", "Schedules", "Runs", "Workflows", "Threads", "Queue", "Agents", "Memory", "Models", "Cost", "Cluster", "Settings"];
 
 async function openAs(page: Page, server: Server, name: TokenName, path: string): Promise<void> {
   await giveToken(page, server.url, name);
@@ -12,14 +12,14 @@ async function openAs(page: Page, server: Server, name: TokenName, path: string)
 }
 
 test("without a token the dialog asks for one, and the request is sent again with it", async ({ page, guarded }) => {
-  await page.goto(`${guarded.url}/console/workers`);
+  await page.goto(`${guarded.url}/console/cluster`);
   const dialog = page.getByRole("dialog", { name: "This server asks for a token" });
   await expect(dialog).toBeVisible();
   await expectAccessible(page, "everything");
   await dialog.getByLabel(/^Token/).fill(tokenOf("reader"));
   await page.keyboard.press("Enter");
   await expect(dialog).toBeHidden();
-  await expect(page.locator("h1")).toHaveText("Workers");
+  await expect(page.locator("h1")).toHaveText("Cluster");
   await expect(page.getByText("sqlite", { exact: true }).first()).toBeVisible();
 });
 
@@ -95,7 +95,7 @@ test("a tenant's token sees its own runs only, and settings show whose it is", a
   await expect(page.getByRole("navigation").getByRole("link")).toHaveText(["Home", "Chat", /^Approvals/, "Schedules", "Runs", "Workflows", "Threads", "Queue", "Agents", "Memory", "Cost", "Settings"]);
   await visit(page, "/settings");
   await expect(page.getByRole("region", { name: "Who am I" })).toContainText("acme");
-  await visit(page, "/workers");
+  await visit(page, "/cluster");
   await expect(page.getByRole("main").getByText(/tenant/i).first()).toBeVisible();
 
   // Another token makes another caller, without a trace of the one before.

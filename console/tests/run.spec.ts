@@ -1,4 +1,4 @@
-import { expect, expectAccessible, open, test, visit } from "./fixtures";
+import { enter, expect, expectAccessible, open, test, visit } from "./fixtures";
 
 const TABS = ["Waterfall", "Transcript", "Events", "Requests", "State", "Cost", "Lineage"] as const;
 
@@ -18,7 +18,7 @@ test("every tab of a run is accessible", async ({ page, server }) => {
 test("no tab of a run is wider than a small screen", async ({ page, server }) => {
   const { run_id } = await server.run("permission", "RUN_DELETE_TOOL");
   await page.setViewportSize({ width: 320, height: 640 });
-  await open(page, server, `/runs/${run_id}`);
+  await enter(page, server, `/runs/${run_id}`);
   for (const tab of TABS) {
     await visit(page, `/runs/${run_id}?tab=${tab.toLowerCase()}`);
     await expect(page.getByRole("tab", { name: tab })).toHaveAttribute("aria-selected", "true");
@@ -28,7 +28,7 @@ test("no tab of a run is wider than a small screen", async ({ page, server }) =>
 
 test("a span opens its arguments and its result, and its child run is nested", async ({ page, server }) => {
   const { run_id } = await server.run("openui", "RUN_UI_TOOL");
-  await open(page, server, `/runs/${run_id}`);
+  await enter(page, server, `/runs/${run_id}`);
   const chart = page.getByRole("region", { name: "Waterfall of the run" });
   await expect(chart.getByRole("button", { name: /^Step 1/ })).toHaveCount(2);
   await chart.getByRole("button", { name: /^render_openui/ }).click();
@@ -45,7 +45,7 @@ test("a span opens its arguments and its result, and its child run is nested", a
 
 test("the waterfall is walked by keyboard alone", async ({ page, server }) => {
   const { run_id } = await server.run("default", "RUN_WEATHER_TOOL");
-  await open(page, server, `/runs/${run_id}`);
+  await enter(page, server, `/runs/${run_id}`);
   await expect(page.getByRole("button", { name: /^get_weather/ })).toBeVisible();
   for (const key of ["j", "j", "j", "Enter"]) await page.keyboard.press(key);
   const panel = page.getByRole("region", { name: "get_weather" });
@@ -60,7 +60,7 @@ test("the waterfall is walked by keyboard alone", async ({ page, server }) => {
 
 test("problems only keeps the failed call and its step", async ({ page, server }) => {
   const { run_id } = await server.run("default", "RUN_FAILING_TOOL");
-  await open(page, server, `/runs/${run_id}`);
+  await enter(page, server, `/runs/${run_id}`);
   await page.getByRole("switch", { name: "Problems only" }).focus();
   await page.keyboard.press("Space");
   const chart = page.getByRole("region", { name: "Waterfall of the run" });
@@ -70,7 +70,7 @@ test("problems only keeps the failed call and its step", async ({ page, server }
 
 test("a decision is made on the page of the run, and the run goes on", async ({ page, server }) => {
   const { run_id } = await server.run("permission", "RUN_DELETE_TOOL");
-  await open(page, server, `/runs/${run_id}`);
+  await enter(page, server, `/runs/${run_id}`);
   await expect(page.getByRole("status").filter({ hasText: "waits until a person decides" })).toBeVisible();
   await expectAccessible(page);
   await page.getByRole("button", { name: "Approve" }).click();
@@ -81,7 +81,7 @@ test("a decision is made on the page of the run, and the run goes on", async ({ 
 
 test("events are filtered, opened and linked", async ({ page, server }) => {
   const { run_id } = await server.run("default", "RUN_WEATHER_TOOL");
-  await open(page, server, `/runs/${run_id}?tab=events`);
+  await enter(page, server, `/runs/${run_id}?tab=events`);
   const list = page.getByRole("region", { name: "Events of the run" });
   await expect(list.getByRole("button")).toHaveCount(12);
   await page.getByRole("textbox", { name: "Text in the events" }).fill("tokyo");
@@ -95,7 +95,7 @@ test("events are filtered, opened and linked", async ({ page, server }) => {
 test("a live run is followed, and cancelled from its page", async ({ page, server }) => {
   const started = fetch(`${server.url}/v1/runs`, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ agent_id: "default", messages: [{ role: "user", content: "RUN_SLOW_TOOL" }] }) });
   const run_id = (await started).headers.get("x-run-id") ?? "";
-  await open(page, server, `/runs/${run_id}?tab=events`);
+  await enter(page, server, `/runs/${run_id}?tab=events`);
   await expect(page.getByText("Live", { exact: true })).toBeVisible();
   await page.getByRole("button", { name: "Cancel", exact: true }).click();
   await page.getByRole("dialog").getByRole("button", { name: "Cancel", exact: true }).last().click();
@@ -105,7 +105,7 @@ test("a live run is followed, and cancelled from its page", async ({ page, serve
 
 test("the request of a step marks its prefix and is compared with the step before", async ({ page, server }) => {
   const { run_id } = await server.run("default", "RUN_WEATHER_TOOL");
-  await open(page, server, `/runs/${run_id}?tab=requests&step=2`);
+  await enter(page, server, `/runs/${run_id}?tab=requests&step=2`);
   await expect(page.getByText("Exactly what was sent")).toBeVisible();
   await expect(page.getByText("cached prefix")).toBeVisible();
   await page.getByRole("switch", { name: "Difference to the step before" }).check({ force: true });
@@ -116,7 +116,7 @@ test("the request of a step marks its prefix and is compared with the step befor
 test("a run is forked at its start into a thread without its messages", async ({ page, server }) => {
   const first = await server.run("travel", "Hello");
   const second = await server.run("travel", "And now?", first.thread_id);
-  await open(page, server, `/runs/${second.run_id}`);
+  await enter(page, server, `/runs/${second.run_id}`);
   await page.getByRole("button", { name: "More actions" }).click();
   await page.getByRole("menuitem", { name: "Fork at its start" }).click();
   await expect(page).toHaveURL(/\/chat\/.+/);
@@ -127,7 +127,7 @@ test("a run is forked at its start into a thread without its messages", async ({
 });
 
 test("a run that does not exist says so, and what cannot be done says why", async ({ page, server }) => {
-  await open(page, server, "/runs/no-such-run");
+  await enter(page, server, "/runs/no-such-run");
   await expect(page.getByRole("heading", { name: "There is no such run" })).toBeVisible();
   await expectAccessible(page);
   const { run_id } = await server.run("travel", "Hello");
@@ -142,8 +142,10 @@ test("a run that does not exist says so, and what cannot be done says why", asyn
 test("what a hostile agent wrote is shown as text", async ({ page, server }) => {
   const evil = "<img src=x onerror=alert(1)><script>window.hacked=1</script> [x](javascript:alert(1)) \u202Egnp.exe \u001b[31m";
   const { run_id } = await server.run("creative", evil);
+  await enter(page, server, `/runs/${run_id}`);
   for (const tab of ["transcript", "events", "requests"]) {
-    await open(page, server, `/runs/${run_id}?tab=${tab}`);
+    await visit(page, `/runs/${run_id}?tab=${tab}`);
+    await expect(page.getByRole("tab", { name: new RegExp(tab, "i"), selected: true })).toBeVisible();
     await expect(page.getByText("window.hacked=1").first()).toBeVisible();
     expect(await page.evaluate(() => (window as unknown as { hacked?: number }).hacked)).toBeUndefined();
     await expect(page.locator("main img")).toHaveCount(0);
@@ -153,7 +155,7 @@ test("what a hostile agent wrote is shown as text", async ({ page, server }) => 
 test("the state at each step is read from its history, also after the run has ended", async ({ page, server }) => {
   const { thread_id, run_id: first } = await server.run("default", "RUN_NOTE_TOOL");
   const { run_id: second } = await server.run("default", "RUN_NOTE_TOOL", thread_id);
-  await open(page, server, `/runs/${second}?tab=state`);
+  await enter(page, server, `/runs/${second}?tab=state`);
   const steps = page.getByRole("region", { name: "Steps" });
   await expect(steps.getByRole("button", { name: "Step 1" })).toHaveAttribute("aria-current", "step");
   await expect(page.getByRole("table")).toContainText("notes");

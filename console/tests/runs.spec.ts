@@ -1,7 +1,7 @@
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 
-import { expect, expectAccessible, open, test, visit } from "./fixtures";
+import { enter, expect, expectAccessible, open, test, visit } from "./fixtures";
 import { unique } from "./govern";
 
 test("the list shows why runs ended or wait, newest first, and is accessible", async ({ page, server }) => {
@@ -21,7 +21,7 @@ test("the list shows why runs ended or wait, newest first, and is accessible", a
 
 test("filters stand in the address, and a time range asks the server", async ({ page, server }) => {
   const { run_id } = await server.run("research", "Hello");
-  await open(page, server, `/runs?agent=research&range=1h`);
+  await enter(page, server, `/runs?agent=research&range=1h`);
   await expect(page.getByTitle(run_id)).toBeVisible();
   await page.getByRole("textbox", { name: "Run or thread id" }).fill("nothing-begins-so");
   await expect(page.getByRole("heading", { name: "No run matches the filters" })).toBeVisible();
@@ -37,7 +37,7 @@ test("filters stand in the address, and a time range asks the server", async ({ 
 
 test("a saved view is kept, exported and imported", async ({ page, server }, info) => {
   await server.run("travel", "Hello");
-  await open(page, server, "/runs?agent=travel");
+  await enter(page, server, "/runs?agent=travel");
   const menu = page.getByRole("button", { name: "Views" });
   await menu.click();
   await page.getByRole("menuitem", { name: "Save this view" }).click();
@@ -65,7 +65,7 @@ test("runs are cancelled together by keyboard, after a preview", async ({ page, 
   const own = unique("together");
   await server.run("travel", "Hello", `${own}-1`);
   const waiting = await server.run("permission", "RUN_DELETE_TOOL", `${own}-2`);
-  await open(page, server, `/runs?q=${own}`);
+  await enter(page, server, `/runs?q=${own}`);
   await expect(page.getByTitle(waiting.run_id)).toBeVisible();
   await page.keyboard.press("j");
   // A run that comes meanwhile does not move the cursor to another one.
@@ -86,7 +86,7 @@ test("runs are cancelled together by keyboard, after a preview", async ({ page, 
 });
 
 test("a run that starts appears without a reload, and a click on a number filters", async ({ page, server }) => {
-  await open(page, server, "/runs");
+  await enter(page, server, "/runs");
   const { run_id } = await server.run("permission", "RUN_DELETE_TOOL");
   await expect(page.getByTitle(run_id)).toBeVisible();
   await page.getByRole("button", { name: /^Waiting/ }).click();

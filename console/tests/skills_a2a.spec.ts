@@ -1,4 +1,5 @@
 import { expect, expectAccessible, open, test } from "./fixtures";
+import { saveInNewDraft } from "./govern";
 
 test("a skill is written, published, seen by an agent, and accessible", async ({ page, server }) => {
   const id = "greeting";
@@ -26,8 +27,7 @@ test("an A2A server that cannot be reached says why, and goes into a draft as we
   await expect(page.getByRole("dialog", { name: "far" }).getByRole("alert")).toBeVisible({ timeout: 20_000 });
   await page.getByRole("button", { name: "Edit" }).click();
   await page.getByRole("textbox", { name: "Timeout (ms)" }).fill("2000");
-  await page.getByRole("button", { name: "Save in draft" }).click();
-  await expect(page).toHaveURL(/changes\?draft=/);
+  await saveInNewDraft(page);
   const { items } = await server.ask<{ items: { changes: { id: string }[] }[] }>("GET", "/v1/config/drafts");
   expect(items.flatMap((it) => it.changes.map((change) => change.id))).toContain("far");
 });

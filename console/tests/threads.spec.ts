@@ -1,5 +1,5 @@
 import { sentTo } from "./bodies";
-import { expect, expectAccessible, open, test, visit, type Server } from "./fixtures";
+import { enter, expect, expectAccessible, open, type Server, test, visit } from "./fixtures";
 
 type Thread = { id: string; metadata: { title?: string; custom: Record<string, unknown> }; resource_id?: string };
 
@@ -12,7 +12,7 @@ async function makeThread(server: Server, title: string): Promise<string> {
 }
 
 test("the parts of a thread are accessible", async ({ page, server }) => {
-  await open(page, server, `/threads/${await makeThread(server, "Parts")}`);
+  await enter(page, server, `/threads/${await makeThread(server, "Parts")}`);
   for (const tab of ["Runs", "Queue", "Log", "Tickets", "Lineage", "Details"]) {
     await page.getByRole("tab", { name: tab }).click();
     await expect(page.locator('[aria-busy="true"]')).toHaveCount(0);
@@ -40,7 +40,7 @@ test("a thread shows its conversation with the runs that wrote it", async ({ pag
 
 test("a thread is forked at a message, and the fork says where it comes from", async ({ page, server }) => {
   const id = await makeThread(server, "The trunk");
-  await open(page, server, `/threads/${id}`);
+  await enter(page, server, `/threads/${id}`);
   await page.getByRole("button", { name: "Fork at message 2" }).click();
   await page.getByRole("dialog").getByRole("button", { name: "Fork here" }).click();
   await expect(page.getByText("Forked from")).toBeVisible();
@@ -56,7 +56,7 @@ test("a thread is forked at a message, and the fork says where it comes from", a
 test("threads are found by their title, and the page says how far it looked", async ({ page, server }) => {
   const word = `quince${Date.now()}`;
   await makeThread(server, `About ${word}`);
-  await open(page, server, `/threads?q=${word}`);
+  await enter(page, server, `/threads?q=${word}`);
   await expect(page.getByRole("link", { name: `About ${word}` })).toBeVisible();
   await expect(page.getByText("1 row", { exact: true })).toBeVisible();
   await expect(page.getByText(/^Searched /)).toBeVisible();
@@ -67,7 +67,7 @@ test("threads are found by their title, and the page says how far it looked", as
 
 test("title, owner and custom data are changed; only what changed is sent", async ({ page, server }) => {
   const id = await makeThread(server, "Before");
-  await open(page, server, `/threads/${id}?tab=details`);
+  await enter(page, server, `/threads/${id}?tab=details`);
   await expect(page.getByRole("button", { name: "Save" })).toBeDisabled();
   await page.getByLabel("Custom data").fill("[1]");
   await expect(page.getByText("This must be a JSON object.")).toBeVisible();
@@ -85,7 +85,7 @@ test("title, owner and custom data are changed; only what changed is sent", asyn
 
 test("the log follows the thread live", async ({ page, server }) => {
   const id = await makeThread(server, "Followed");
-  await open(page, server, `/threads/${id}?tab=log`);
+  await enter(page, server, `/threads/${id}?tab=log`);
   await expect(page.getByText("Live", { exact: true })).toBeVisible();
   await expect(page.getByRole("button", { name: /^1\s*run_start/ })).toBeVisible();
   const before = (await server.ask<{ items: unknown[] }>("GET", `/v1/threads/${id}/events?limit=200`)).items.length;
@@ -99,7 +99,7 @@ test("the log follows the thread live", async ({ page, server }) => {
 
 test("a thread that waits is cancelled, and one is deleted with a preview of what goes", async ({ page, server }) => {
   const run = await server.run("permission", "RUN_DELETE_TOOL");
-  await open(page, server, `/threads/${run.thread_id}?tab=tickets`);
+  await enter(page, server, `/threads/${run.thread_id}?tab=tickets`);
   await expect(page.getByRole("link", { name: "Decide in the inbox" })).toBeVisible();
   await page.getByRole("button", { name: "Cancel the run" }).click();
   await page.getByRole("dialog").getByRole("button", { name: "Cancel the run" }).click();
@@ -120,7 +120,7 @@ test("a thread that waits is cancelled, and one is deleted with a preview of wha
 test("the children of a deleted thread go or stay, as a person says", async ({ page, server }) => {
   const parent = await server.ask<Thread>("POST", "/v1/threads", { title: "Parent" });
   const child = await server.ask<Thread>("POST", "/v1/threads", { title: "Child", parent_thread_id: parent.id });
-  await open(page, server, `/threads/${parent.id}?tab=children`);
+  await enter(page, server, `/threads/${parent.id}?tab=children`);
   await expect(page.getByRole("link", { name: "Child" })).toBeVisible();
   await page.getByRole("button", { name: "More" }).click();
   await page.getByRole("menuitem", { name: "Delete…" }).click();
@@ -135,7 +135,7 @@ test("a thread is found, opened and left by keyboard alone", async ({ page, serv
   const owner = `keys-${Date.now()}`;
   const id = await makeThread(server, "By keys");
   await server.ask("PATCH", `/v1/threads/${id}`, { resource_id: owner });
-  await open(page, server, "/");
+  await enter(page, server, "/");
   await page.keyboard.press("g");
   await page.keyboard.press("t");
   await expect(page.locator("[data-page-filter]")).toBeVisible();

@@ -1,4 +1,4 @@
-import { expect, expectAccessible, open, test } from "./fixtures";
+import { enter, expect, expectAccessible, open, test } from "./fixtures";
 
 test("tools are listed with what they did, accessible", async ({ page, server }) => {
   await server.run("default", "RUN_WEATHER_TOOL").catch(() => undefined);
@@ -13,7 +13,7 @@ test("tools are listed with what they did, accessible", async ({ page, server })
 });
 
 test("a description is overridden and taken back", async ({ page, server }) => {
-  await open(page, server, "/tools?tool=append_note");
+  await enter(page, server, "/tools?tool=append_note");
   const field = page.getByRole("textbox", { name: /Description for the model/ });
   await field.fill("Keeps a note, in the words of an operator.");
   await page.getByRole("button", { name: "Publish…" }).click();
@@ -25,7 +25,7 @@ test("a description is overridden and taken back", async ({ page, server }) => {
 });
 
 test("a tool is switched off with a reason by keyboard, and on again", async ({ page, server }) => {
-  await open(page, server, "/tools?tool=failingTool");
+  await enter(page, server, "/tools?tool=failingTool");
   await page.getByRole("button", { name: "Switch off…" }).focus();
   await page.keyboard.press("Enter");
   await expect(page.getByRole("textbox", { name: "Reason" })).toBeFocused();

@@ -136,6 +136,9 @@ if TYPE_CHECKING:
     from awaken.contracts.storage.dispatch import (
         InputMode,
     )
+    from awaken.contracts.storage.mailbox import (
+        TenantLimits,
+    )
     from awaken.contracts.suspension.tickets import (
         DecisionReceipt,
         SuspendTicket,
@@ -242,6 +245,7 @@ __all__ = [
     "SubmitReceipt",
     "SuspendTicket",
     "Suspended",
+    "TenantLimits",
     "TextDelta",
     "ThreadBusy",
     "Timeout",
@@ -335,6 +339,7 @@ _HOMES = {
     "SubmitReceipt": "awaken.mailbox.receipts",
     "SuspendTicket": "awaken.contracts.suspension.tickets",
     "Suspended": "awaken.contracts.lifecycle",
+    "TenantLimits": "awaken.contracts.storage.mailbox",
     "TextDelta": "awaken.contracts.messages.deltas",
     "ThreadBusy": "awaken.contracts.errors",
     "Timeout": "awaken.contracts.specs.agents",

@@ -17,18 +17,6 @@ if TYPE_CHECKING:
         RemoteTaskEnded,
         RemoteTaskUnknown,
     )
-    from awaken.contracts.backends.errors import (
-        AgentNotFound,
-        BackendExecutionFailed,
-        ExecutionBackendError,
-        InvalidBackendConfig,
-        RemoteError,
-        RemoteMalformed,
-        RemoteRefused,
-        RemoteTooLarge,
-        RemoteUnreachable,
-        RemoteUnsupported,
-    )
     from awaken.contracts.errors import (
         AgentPaused,
         AlreadyDecided,
@@ -82,6 +70,7 @@ if TYPE_CHECKING:
         StoreFull,
         StoreTooNew,
         StoreUnavailable,
+        TenantQueueFull,
         ThreadBusy,
         ThreadClaimed,
         ThreadHasWorkflow,
@@ -135,14 +124,6 @@ if TYPE_CHECKING:
     )
     from awaken.contracts.specs.skills import SkillUnavailable
     from awaken.contracts.storage.store import CancelWanted, DecidedMeanwhile
-    from awaken.contracts.suspension.errors import (
-        AmbiguousTicket,
-        ArgumentsChanged,
-        EditDenied,
-        FrontendToolConflict,
-        InvalidDecision,
-        InvalidEdit,
-    )
     from awaken.contracts.tools.sub_runs import MessageNotSent
     from awaken.contracts.tools.tool import (
         ExecutionFailed,
@@ -169,19 +150,24 @@ if TYPE_CHECKING:
 
     # isort: off
     # fmt: off
+    from awaken.contracts.backends.errors import (
+        AgentNotFound, BackendExecutionFailed, ExecutionBackendError, InvalidBackendConfig,
+        RemoteError, RemoteMalformed, RemoteRefused, RemoteTooLarge, RemoteUnreachable,
+        RemoteUnsupported,
+    )
     from awaken.contracts.config.errors import (
-        AgentUnusable, ConfigError, ConfigNotEnabled, DraftConflict, DraftHasConflicts,
-        DraftNotFound, DraftTooLarge, HeadMoved, InvalidConfig, MissingSecrets, NoCanary,
-        OwnedByCode, PublishRefused, RecordConflict, RecordExists, RecordInUse, RefusedByWorkers,
-        SecretInUse, SecretsUnavailable, UnknownConfigRecord, UnknownNamespace,
-        UnknownPublication, UnknownSecret, UnknownSwitch, VersionNotFound, VersionUnusable,
+        AgentUnusable, CanaryConflict, ConfigError, ConfigNotEnabled, DraftConflict,
+        DraftHasConflicts, DraftNotFound, DraftTooLarge, HeadMoved, InvalidConfig, LiveConflict,
+        MissingSecrets, NoCanary, OwnedByCode, PublishRefused, RecordConflict, RecordExists,
+        RecordInUse, RefusedByWorkers, SecretInUse, SecretsUnavailable, SwitchConflict,
+        UnknownConfigRecord, UnknownNamespace, UnknownPublication, UnknownSecret, UnknownSwitch,
+        VersionNotFound, VersionUnusable,
     )
     from awaken.contracts.workflows.errors import (
         EventIdReused, EventInvalid, EventRefused, ForeignTask, InvalidWorkflowInput,
-        NotAWorkflow,
-        OutcomeUnknown, ResetRefused, ResultTooLarge, RunHasEnded, StepBlocked, StepDeclined,
-        StepFailed, StepTimedOut, TooManyEvents, TooManySteps, ValueTooLarge, WorkflowError,
-        WorkflowMisuse, WorkflowResultInvalid,
+        NotAWorkflow, OutcomeUnknown, ResetRefused, ResultTooLarge, RunHasEnded, RunStillQueued,
+        StepBlocked, StepDeclined, StepFailed, StepTimedOut, TooManyEvents, TooManySteps,
+        ValueTooLarge, WorkflowError, WorkflowMisuse, WorkflowResultInvalid,
     )
     from awaken.contracts.memory.errors import (
         EmbeddingFailed, FactExists, MemoryFull, MemoryUnavailable, NoMemoryOwner,
@@ -193,9 +179,13 @@ if TYPE_CHECKING:
         ModelTimeout, Overloaded, ProviderBroken, ProviderFailed, ProviderUnusable,
         QuotaExceeded, RateLimited, StreamInterrupted, TransportFailed, Unauthorized,
     )
-    from awaken.contracts.storage.schedules import (
+    from awaken.contracts.storage.schedule_errors import (
         HookRefused, HookUnreadable, NotTheCreator, RightsUnverifiable, ScheduleChanged,
-        SecretNotAllowed, TriggerPaused, UnknownSchedule, UnknownTrigger,
+        ScheduleUsedUp, SecretNotAllowed, TriggerPaused, UnknownSchedule, UnknownTrigger,
+    )
+    from awaken.contracts.suspension.errors import (
+        AmbiguousTicket, ArgumentsChanged, EditDenied, FrontendToolConflict, InvalidDecision,
+        InvalidEdit,
     )
     from awaken.contracts.tasks import (
         DuplicateTaskName, ParentRunCancelled, ReservedTaskName, TaskError, TaskHasNoInbox,
@@ -225,6 +215,7 @@ __all__ = [
     "BackendExecutionFailed",
     "BaseRevisionMismatch",
     "BudgetExceeded",
+    "CanaryConflict",
     "CancelWanted",
     "CannotGoOn",
     "CannotRecord",
@@ -294,6 +285,7 @@ __all__ = [
     "KeyCodecError",
     "LeaseLost",
     "LimitExceeded",
+    "LiveConflict",
     "LoginRequired",
     "MalformedAnswer",
     "MemoryFull",
@@ -367,8 +359,10 @@ __all__ = [
     "RunFailed",
     "RunHandedOver",
     "RunHasEnded",
+    "RunStillQueued",
     "RuntimeClosing",
     "ScheduleChanged",
+    "ScheduleUsedUp",
     "SecretInUse",
     "SecretNotAllowed",
     "SecretUnresolved",
@@ -386,6 +380,7 @@ __all__ = [
     "StoreTooNew",
     "StoreUnavailable",
     "StreamInterrupted",
+    "SwitchConflict",
     "TaskError",
     "TaskHasNoInbox",
     "TaskIdTaken",
@@ -393,6 +388,7 @@ __all__ = [
     "TaskNotFound",
     "TaskNotOwned",
     "TaskTerminated",
+    "TenantQueueFull",
     "ThreadBusy",
     "ThreadClaimed",
     "ThreadHasWorkflow",
@@ -460,11 +456,11 @@ _NAMES_OF = {
         RemoteMalformed RemoteRefused RemoteTooLarge RemoteUnreachable RemoteUnsupported
     """,
     "awaken.contracts.config.errors": """
-        AgentUnusable ConfigError ConfigNotEnabled DraftConflict DraftHasConflicts DraftNotFound
-        DraftTooLarge HeadMoved InvalidConfig MissingSecrets NoCanary OwnedByCode PublishRefused
-        RecordConflict RecordExists RecordInUse RefusedByWorkers SecretInUse SecretsUnavailable
-        UnknownConfigRecord UnknownNamespace UnknownPublication UnknownSecret UnknownSwitch
-        VersionNotFound VersionUnusable
+        AgentUnusable CanaryConflict ConfigError ConfigNotEnabled DraftConflict DraftHasConflicts
+        DraftNotFound DraftTooLarge HeadMoved InvalidConfig LiveConflict MissingSecrets NoCanary
+        OwnedByCode PublishRefused RecordConflict RecordExists RecordInUse RefusedByWorkers
+        SecretInUse SecretsUnavailable SwitchConflict UnknownConfigRecord UnknownNamespace
+        UnknownPublication UnknownSecret UnknownSwitch VersionNotFound VersionUnusable
     """,
     "awaken.contracts.errors": """
         AgentPaused AlreadyDecided AlreadyExists AmbiguousId AwakenError BaseRevisionMismatch
@@ -475,8 +471,8 @@ _NAMES_OF = {
         KeyCodecError LeaseLost LimitExceeded MergeConflict Misuse NotServedHere NothingToResume
         PhaseNotConverging PluginAlreadyInstalled PluginFailed PluginGivenTwice PluginNotInstalled
         ProfileCodecError QueueFull RecordNotFound RefusedInput RevisionConflict RunError RunFailed
-        StateError StorageError StoreCorrupt StoreFull StoreTooNew StoreUnavailable ThreadBusy
-        ThreadClaimed ThreadHasWorkflow UnknownAgent UnknownAnswer UnknownDefaultAgent
+        StateError StorageError StoreCorrupt StoreFull StoreTooNew StoreUnavailable TenantQueueFull
+        ThreadBusy ThreadClaimed ThreadHasWorkflow UnknownAgent UnknownAnswer UnknownDefaultAgent
         UnknownHandler UnknownKey UnknownProfileKey UnknownProvider UnknownReference UnknownRun
         UnknownThread UnknownTicket UnsupportedFeature UsageError VersionConflict
     """,
@@ -504,9 +500,9 @@ _NAMES_OF = {
         UnsupportedInterface
     """,
     "awaken.contracts.specs.skills": "SkillUnavailable",
-    "awaken.contracts.storage.schedules": """
-        HookRefused HookUnreadable NotTheCreator RightsUnverifiable ScheduleChanged SecretNotAllowed
-        TriggerPaused UnknownSchedule UnknownTrigger
+    "awaken.contracts.storage.schedule_errors": """
+        HookRefused HookUnreadable NotTheCreator RightsUnverifiable ScheduleChanged ScheduleUsedUp
+        SecretNotAllowed TriggerPaused UnknownSchedule UnknownTrigger
     """,
     "awaken.contracts.storage.store": "CancelWanted DecidedMeanwhile",
     "awaken.contracts.suspension.errors": """
@@ -535,9 +531,9 @@ _NAMES_OF = {
     "awaken.services.repins": "RepinRefused",
     "awaken.contracts.workflows.errors": """
         EventIdReused EventInvalid EventRefused ForeignTask InvalidWorkflowInput NotAWorkflow
-        OutcomeUnknown ResetRefused ResultTooLarge RunHasEnded StepBlocked StepDeclined StepFailed
-        StepTimedOut TooManyEvents TooManySteps ValueTooLarge WorkflowError WorkflowMisuse
-        WorkflowResultInvalid
+        OutcomeUnknown ResetRefused ResultTooLarge RunHasEnded RunStillQueued StepBlocked
+        StepDeclined StepFailed StepTimedOut TooManyEvents TooManySteps ValueTooLarge
+        WorkflowError WorkflowMisuse WorkflowResultInvalid
     """,
 }
 """The names that are imported from each module."""

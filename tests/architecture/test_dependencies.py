@@ -17,7 +17,7 @@ SERVING = [*BUILD, *BASE, *EXTRAS["mcp"], *EXTRAS["acp"]]
 LISTS = {
     "constraints-serve.txt": SERVING,
     "constraints.txt": [*SERVING, *EXTRAS["dev"]],
-    "deploy/requirements.txt": [*SERVING, *EXTRAS["postgres"]],
+    "deploy/requirements.txt": [*SERVING, *EXTRAS["postgres"], *EXTRAS["nats"]],
 }
 
 _HASH = re.compile(r"--hash=sha256:[0-9a-f]{64}")

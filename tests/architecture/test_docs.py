@@ -46,6 +46,7 @@ PICTURE_BYTES_MAX = 150_000
 _FENCE = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<code>.*?)^```$", re.DOTALL | re.MULTILINE)
 _LINK = re.compile(r"(?<!!)\[[^\]\n]*\]\((?P<target>[^)\s]+)\)")
 _PICTURE = re.compile(r"!\[(?P<says>[^\]\n]*)\]\((?P<target>[^)\s]+)\)")
+_FILE = re.compile(r"Save this as `(\w+)\.py`:$", re.MULTILINE)
 _HEADING = re.compile(r"^#+ (?P<title>.+)$", re.MULTILINE)
 
 
@@ -82,9 +83,15 @@ def with_code(pages: list[Path]) -> list[Path]:
 
 
 @pytest.mark.parametrize("page", with_code(PAGES), ids=relative)
-def test_the_code_of_the_page_runs(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_code_of_the_page_runs(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     module = ModuleType(f"page_{page.stem.replace('-', '_').lower()}")
     monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.chdir(tmp_path)
+    for name in _FILE.findall(page.read_text(encoding="utf-8")):
+        # Blocks that a reader saves as files are one program here.
+        monkeypatch.setitem(sys.modules, name, module)
     for block in blocks(page, "python"):
         code = compiled(page, block)
         if not block.words:

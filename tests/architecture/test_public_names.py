@@ -94,6 +94,7 @@ STORE_METHODS = {
     ],
     EventStore: [
         "delete_outbox",
+        "find_outbox",
         "list_dead_outbox",
         "list_events",
         "list_outbox",
@@ -104,6 +105,7 @@ STORE_METHODS = {
         "claim",
         "claim_dispatch",
         "count_queued",
+        "count_queued_by_tenant",
         "enqueue",
         "find_dispatch",
         "find_dispatch_of_run",

@@ -9,13 +9,17 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
+from unittest import mock
 
 from hypothesis import HealthCheck, settings
+from tests.postgres.server import new_schema, server
 from tests.sampling import choose_size
 
 from awaken.contracts.clock import Clock
 from awaken.contracts.storage.store import Store
 from awaken.stores.memory import MemoryStore
+from awaken.stores.postgres import PostgresStore
+from awaken.stores.postgres.session import PostgresSession
 from awaken.stores.sql.session import Moment
 from awaken.stores.sqlite import SqliteStore
 from awaken.testing import FakeClock
@@ -95,9 +99,33 @@ class SqliteSubject(Subject):
         self._folder.cleanup()
 
 
+class PostgresSubject(Subject):
+    """A schema of its own on a real server, which is told the machine's time."""
+
+    def __init__(self) -> None:
+        self._now = mock.patch.object(PostgresSession, "now", self._tell_time)
+        self._now.start()
+        try:
+            super().__init__(
+                lambda _: PostgresStore(server().url, schema=new_schema(), pool_size=2)
+            )
+        except BaseException:
+            self._now.stop()
+            raise
+
+    async def _tell_time(self) -> Moment:
+        at = self.clock.now_ms()
+        return Moment(wall_ms=at, lease_ms=at)
+
+    def close(self) -> None:
+        self._now.stop()
+        super().close()
+
+
 STORES = (
     NamedStore("memory", open_memory),
     NamedStore("sqlite", SqliteSubject, examples=choose_size(4, 10)),
+    NamedStore("postgres", PostgresSubject, examples=choose_size(2, 10)),
 )
 
 

@@ -194,7 +194,8 @@ class MailboxMachine(RuleBasedStateMachine):
         }
         run = named.get(whom)
         expected = self.model.want_cancel(thread, cause, run)
-        assert self.do(self.store.request_cancel(thread, cause, run)) is expected
+        holder = self.do(self.store.request_cancel(thread, cause, run))
+        assert (holder is not None) is expected
 
     @rule(thread=threads, then=st.booleans())
     def interrupt(self, thread: str, then: bool) -> None:

@@ -197,7 +197,8 @@ class TicketMachine(RuleBasedStateMachine):
     @rule(thread=threads)
     def want_cancel(self, thread: str) -> None:
         cause = self.fresh("cause")
-        is_asked = self.do(self.store.request_cancel(thread, cause, self.runs.get(thread)))
+        holder = self.do(self.store.request_cancel(thread, cause, self.runs.get(thread)))
+        is_asked = holder is not None
         assert is_asked is (thread in self.tokens)
         if is_asked:
             self.causes.setdefault(thread, cause)

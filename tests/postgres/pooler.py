@@ -30,6 +30,8 @@ pool_mode = transaction
 default_pool_size = {size}
 max_client_conn = 500
 query_wait_timeout = 60
+server_idle_timeout = {idle_s}
+server_login_retry = 1
 logfile = {folder}/log
 pidfile = {folder}/pid
 """
@@ -59,15 +61,19 @@ class Pooler:
 
 
 @contextmanager
-def pooling(size: int) -> Iterator[Pooler]:
-    """A pooler with at most `size` sessions of the server; skips where PgBouncer is missing."""
+def pooling(size: int, idle_s: int = 600) -> Iterator[Pooler]:
+    """A pooler with at most `size` sessions of the server; skips where PgBouncer is missing.
+
+    It ends a session that nobody has used for `idle_s` seconds.
+    """
     program = shutil.which("pgbouncer", path=f"{os.environ['PATH']}:/usr/sbin")
     if program is None:
         pytest.skip("PgBouncer is not installed (the package pgbouncer)")
     folder = Path(tempfile.mkdtemp(prefix="pool-"))
     config = folder / "pgbouncer.ini"
     config.write_text(
-        _CONFIG.format(server=server().folder, folder=folder, port=PORT, size=size), "utf-8"
+        _CONFIG.format(server=server().folder, folder=folder, port=PORT, size=size, idle_s=idle_s),
+        "utf-8",
     )
     # PgBouncer refuses to run as root.
     user = server().user

@@ -1,26 +1,32 @@
 """A proxy in front of the server, which loses what a network loses, at chosen moments."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from .server import server
 
 COMMIT = b"COMMIT\0"
+_PREPARED = re.compile(rb"P....(__asyncpg_stmt_\w+)\0WITH w0 AS", re.DOTALL)
+"""How the driver names a statement that writes without a transaction."""
 
 
 class Proxy:
     """Forwards bytes between clients and the server.
 
     `cut` says what becomes of the next commit: lost `before` the server has it, or done and its
-    reply lost (`after`). While `hold` is not set, commits wait. While `is_mute`, nothing gets
-    through in either direction, and no connection ends: a half-open socket.
+    reply lost (`after`); `cut_guess` says so of the next write without a transaction. While `hold`
+    is not set, both wait. While `is_mute`, nothing gets through in either direction, and no
+    connection ends: a half-open socket.
     """
 
     def __init__(self) -> None:
         self.port = 0
         self.cut: str | None = None
+        self.cut_guess: str | None = None
         self.cuts = 0
+        self.cut_guesses = 0
         self.hold = asyncio.Event()
         self.hold.set()
         self.held = asyncio.Event()
@@ -58,13 +64,18 @@ class _Link:
         self._client_reader, self._client_writer = client
         self._server_reader, self._server_writer = there
         self._is_deaf = False
+        self._guesses: list[bytes] = []
 
     async def requests(self) -> None:
         while data := await _read(self._client_reader):
             if self._proxy.is_mute:
                 continue
             self._proxy.on_request(data)
+            self._guesses += _PREPARED.findall(data)
             if COMMIT in data and not await self._take_commit():
+                return
+            is_guess = data[:1] == b"B" and any(b"\0%b\0" % it in data for it in self._guesses)
+            if is_guess and not await self._take_guess():
                 return
             self._server_writer.write(data)
         self._server_writer.close()
@@ -85,12 +96,24 @@ class _Link:
 
     async def _take_commit(self) -> bool:
         proxy = self._proxy
-        if not proxy.hold.is_set():
-            proxy.held.set()
-            await proxy.hold.wait()
+        await self._wait()
         cut, proxy.cut = proxy.cut, None
-        if cut is not None:
-            proxy.cuts += 1
+        proxy.cuts += cut is not None
+        return self._cut(cut)
+
+    async def _take_guess(self) -> bool:
+        proxy = self._proxy
+        await self._wait()
+        cut, proxy.cut_guess = proxy.cut_guess, None
+        proxy.cut_guesses += cut is not None
+        return self._cut(cut)
+
+    async def _wait(self) -> None:
+        if not self._proxy.hold.is_set():
+            self._proxy.held.set()
+            await self._proxy.hold.wait()
+
+    def _cut(self, cut: str | None) -> bool:
         if cut == "before":
             self.abort()
             return False
@@ -120,3 +143,16 @@ async def proxied() -> AsyncIterator[Proxy]:
         proxy.abort_all()
         listening.close()
         await server().until_alone()
+
+
+@asynccontextmanager
+async def mute_server() -> AsyncIterator[int]:
+    """A port that accepts connections and never answers."""
+
+    async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+
+    listening = await asyncio.start_server(accept, "127.0.0.1", 0)
+    async with listening:
+        yield listening.sockets[0].getsockname()[1]

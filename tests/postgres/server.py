@@ -3,7 +3,9 @@
 import asyncio
 import atexit
 import itertools
+import os
 import shutil
+import signal
 import subprocess
 import tempfile
 import warnings
@@ -13,6 +15,8 @@ from functools import cache
 from pathlib import Path
 
 import asyncpg
+
+from awaken.contracts.clock import SystemClock
 
 with warnings.catch_warnings(action="ignore"):
     # It complains about the machine's runtime folder, which does not matter here.
@@ -37,6 +41,7 @@ class TestServer:
         self.folder = self._server.get_postmaster_info().socket_dir
         self.socket = f"{self.folder}/.s.PGSQL.5432"
         self._set("fsync", "off")
+        self.begin_test()
 
     @property
     def url(self) -> str:
@@ -67,6 +72,34 @@ class TestServer:
         self.start()
 
     @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """Let all its processes stand still: connections are kept, and nothing is answered."""
+        main = int(Path(self._server.pgdata, "postmaster.pid").read_text().split()[0])
+        stopped: list[int] = []
+        try:
+            # The first one makes no more of the others then.
+            os.kill(main, signal.SIGSTOP)
+            stopped.append(main)
+            for pid in _list_children(main):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGSTOP)
+                    stopped.append(pid)
+            yield
+        finally:
+            for pid in reversed(stopped):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGCONT)
+
+    @contextmanager
+    def away(self) -> Iterator[None]:
+        """End it at once, and start it again."""
+        self.stop()
+        try:
+            yield
+        finally:
+            self.start()
+
+    @contextmanager
     def authentication(self, rule: str) -> Iterator[None]:
         """Put a rule before all others; the server must be told to read it."""
         rules = Path(self._server.pgdata) / "pg_hba.conf"
@@ -84,15 +117,20 @@ class TestServer:
         finally:
             await connection.close()
 
+    def begin_test(self) -> None:
+        """Leave out from now on who is connected already: an earlier test may have left it."""
+        self._since = SystemClock().now_ms()
+
     async def sessions(self) -> list[asyncpg.Record]:
-        """Who else is connected, and in which state."""
+        """Who else has connected in this test, and in which state."""
         return await self.sql(
-            "SELECT pid, state, query FROM pg_stat_activity"
-            " WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
+            "SELECT pid, state, query FROM pg_stat_activity WHERE backend_type = 'client backend'"
+            " AND pid <> pg_backend_pid() AND backend_start >= to_timestamp($1::bigint / 1000.0)",
+            self._since,
         )
 
     async def until_alone(self) -> None:
-        """Wait until the server has noticed that everybody is gone."""
+        """Wait until the server has noticed that everybody of this test is gone."""
         async with asyncio.timeout(20):
             while await self.sessions():
                 await asyncio.sleep(0.01)
@@ -126,10 +164,27 @@ class TestServer:
         )
 
 
+def _list_children(parent: int) -> list[int]:
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            # The name of a program may have spaces; what comes after it has none.
+            fields = (folder / "stat").read_text().rpartition(")")[2].split()
+            if int(fields[1]) == parent:
+                found.append(int(folder.name))
+    return found
+
+
 @cache
 def server() -> TestServer:
     """The server of this process; it ends and its folder goes when the process ends."""
     return TestServer(Path(tempfile.mkdtemp(prefix="pg-")))
+
+
+def begin_test() -> None:
+    """Let what the test finds not depend on the sessions of earlier ones."""
+    if server.cache_info().currsize:
+        server().begin_test()
 
 
 def new_schema() -> str:

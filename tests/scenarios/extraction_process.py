@@ -13,7 +13,9 @@ from awaken.memory.facts import FactBook
 from awaken.stores import SqliteStore
 from awaken.testing import ScriptedModel
 
-QUICK = MailboxConfig(lease_ms=800, renew_ms=200, sweep_ms=400, poll_ms=20, drain_ms=200)
+QUICK = MailboxConfig(lease_ms=5_000, renew_ms=500, sweep_ms=400, poll_ms=20, drain_ms=200)
+"""A process of the same machine is known to be gone before its lease ends; a shorter lease would
+be lost by a process that a loaded machine keeps waiting."""
 MOMENTS = ("before", "asking", "written")
 """Before the extraction is claimed, while the model is asked, after the facts are written."""
 

@@ -1,5 +1,6 @@
 """Processes that die in real time: their way to a store that outlives them is cut."""
 
+import asyncio
 import inspect
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
@@ -8,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from awaken import AgentRuntime, AwakenError, MailboxConfig
+from awaken import AgentRuntime, AwakenError, MailboxConfig, RunHandle
 from awaken.errors import StoreUnavailable
 from awaken.stores import Commit, MemoryStore, SqliteStore
 
@@ -96,6 +97,22 @@ class Mortal:
 
         def close(self) -> None:
             self._keeper.close()
+
+
+async def until_over(handle: RunHandle, mortal: Mortal) -> None:
+    """Wait until a run is over or its process is dead.
+
+    A dead process would learn only by its lease, after seconds, that nothing gets through.
+    """
+    result = asyncio.ensure_future(handle.result())
+    try:
+        while not (result.done() or mortal.is_cut):
+            await asyncio.sleep(0.002)
+        if result.done():
+            with suppress(AwakenError):
+                result.result()
+    finally:
+        result.cancel()
 
 
 def let_lapse(store: Any, *claim_tokens: str) -> None:

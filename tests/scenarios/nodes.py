@@ -106,6 +106,8 @@ class Wire:
 class LoopBook:
     """Keeps leases in virtual time; the real heartbeat is a thread, whose time is real."""
 
+    patience_ms = 0
+
     def __init__(self, wire: Wire, ids: IdSource, config: MailboxConfig, worker_id: str) -> None:
         self._wire = wire
         self._ids = ids
@@ -185,9 +187,7 @@ class Node:
         )
         registry = RegistryHandle(registry_set(agents, [], [], {}, {}))
         self.engine = RunEngine(store, registry, services, self.book)
-        self.worker = Worker(
-            self.engine, self.mailbox, self.book, worker_id=name, randomness=randomness
-        )
+        self.worker = Worker(self.engine, self.mailbox, self.book, randomness=randomness)
         self.signals = RunSignals(
             self.engine, self.mailbox.services.bus, self.book, tells=bus is not None
         )

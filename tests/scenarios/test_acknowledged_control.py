@@ -32,7 +32,7 @@ from awaken.stores import Commit, CommitReceipt, DispatchQuery, DispatchStatus, 
 from awaken.testing import LoopClock, ScriptedModel, ToolCalls
 from awaken.tools import DecisionAction, ToolCallResume
 
-from .mortal import PROMPT, on_shared_stores
+from .mortal import PROMPT, Mortal, dying, on_shared_stores
 from .nodes import Node, TruthStore, settled
 from .workers import open_ticket
 from .worlds import simulated
@@ -273,6 +273,45 @@ def test_a_run_that_ends_before_it_hears_of_its_cancel_ends_as_cancelled() -> No
         assert [it.termination for it in ends] == [Cancelled(cause="user")]
 
     simulated(scenario)
+
+
+class Stalled(Mortal):
+    """A store that is away for the first cancel, and never answers to the end of a run."""
+
+    def __init__(self, store: Any) -> None:
+        super().__init__(store)
+        self.refuses["request_cancel"] = 1
+        self.is_ending = asyncio.Event()
+
+    async def commit(self, commit: Commit) -> CommitReceipt:
+        if commit.run is not None and commit.run.status is RunStatus.DONE:
+            self.is_ending.set()
+            await asyncio.Event().wait()
+        receipt: CommitReceipt = await self.__getattr__("commit")(commit)
+        return receipt
+
+
+@on_shared_stores
+@in_real_time
+async def test_a_cancel_that_is_asked_for_again_while_its_run_ends_outlives_the_process(
+    stores_of: Stores, tmp_path: Path
+) -> None:
+    shop, (store, other) = Shop(is_busy=True, pays=False), stores_of(tmp_path)
+    stalled = Stalled(store)
+    runtime = shop.process(stalled)
+    async with dying(runtime) as here:
+        handle = await here.start("shop", "buy", thread_id="t")
+        await shop.is_busy.wait()
+        with pytest.raises(StoreUnavailable):
+            await here.cancel(handle.run_id)
+        # It heard of the cancel, which is nowhere else, and its end is not written.
+        await stalled.is_ending.wait()
+        assert await here.cancel(handle.run_id) is True
+        stalled.is_cut = True
+    shop.may_end.set()
+    async with shop.process(other, has_worker=True) as there:
+        result = await there.wait(handle.run_id, timeout_ms=20_000)
+    assert result.termination == Cancelled(cause="user")
 
 
 # --- a run ends in one commit ---

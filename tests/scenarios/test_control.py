@@ -26,7 +26,7 @@ from awaken import (
     tool,
     user,
 )
-from awaken.errors import InvalidResume, StoreUnavailable
+from awaken.errors import InvalidResume, LeaseLost, StoreUnavailable
 from awaken.plugins import ACTIVE_AGENT
 from awaken.runtime.admission.active_runs import ActiveRun
 from awaken.runtime.journal.journal import Journal
@@ -393,3 +393,38 @@ def test_two_thousand_started_and_stopped_runs_leave_nothing_behind() -> None:
         assert set(done) == {RunStatus.DONE}
 
     asyncio.run(scenario())
+
+
+def test_a_waiting_run_that_another_process_took_while_it_was_cancelled_is_cancelled_anyway() -> (
+    None
+):
+    class Taken(MemoryStore):
+        """One commit finds that another process has the thread."""
+
+        is_taken = False
+
+        async def commit(self, commit: Commit) -> Any:
+            if self.is_taken:
+                self.is_taken = False
+                raise LeaseLost(thread_id=commit.thread_id)
+            return await super().commit(commit)
+
+    @tool
+    async def ask(ctx: ToolContext) -> Any:
+        """Ask a person."""
+        return ctx.suspend("May I?")
+
+    async def main() -> None:
+        store = Taken("shared", is_shared=True)
+        script = ScriptedModel([ToolCalls([("ask", {})]), "never"])
+        agent = Agent("agent", model=script, tools=[ask])
+        async with AgentRuntime([agent], store=store) as runtime:
+            result = await runtime.run("agent", "go", thread_id="t")
+            assert result.tickets
+            store.is_taken = True
+            assert await runtime.cancel(result.run_id)
+            record = await store.load_run(result.run_id)
+            assert record is not None
+            assert record.termination == Cancelled(cause="user")
+
+    asyncio.run(asyncio.wait_for(main(), 20))

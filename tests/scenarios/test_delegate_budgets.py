@@ -31,7 +31,7 @@ from .delegating import (
     used,
     within,
 )
-from .mortal import PROMPT, Mortal, dying
+from .mortal import PROMPT, Mortal, dying, until_over
 
 TEN_THOUSAND = Budget(tokens=10_000)
 
@@ -243,7 +243,7 @@ async def given_after_a_death(call: Any, scope: BudgetScope, number: int) -> boo
     async with dying(AgentRuntime(agents, store=mortal, mailbox=PROMPT)) as rt:
         with suppress(AwakenError):
             handle = await rt.start("boss", "hi", thread_id="t", run_id_hint="r")
-            await handle.result()
+            await until_over(handle, mortal)
     async with AgentRuntime(agents, store=store, mailbox=PROMPT) as rt:
         await ended(rt, "r")
     assert sorted(store.given.values()) == [1_000, 2_000, 4_000], number

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from awaken import Agent, AgentRuntime, AwakenError, NaturalEnd, RunStatus
+from awaken import Agent, AgentRuntime, AwakenError, Cancelled, NaturalEnd, RunStatus
 from awaken.errors import LeaseLost
 from awaken.messages import Role
 from awaken.stores import Commit, MemoryStore
@@ -27,7 +27,7 @@ from .delegating import (
     ticket_on,
     within,
 )
-from .mortal import PROMPT, Mortal, dying, let_lapse, on_shared_stores
+from .mortal import PROMPT, Mortal, dying, let_lapse, on_shared_stores, until_over
 
 
 def replying(id_: str, *script: Any, **options: Any) -> Agent:
@@ -77,7 +77,7 @@ async def dies_at(number: int) -> bool:
     async with dying(process(mortal)) as rt:
         try:
             handle = await rt.start("plain_boss", "hi", thread_id="t", run_id_hint="r")
-            await handle.result()
+            await until_over(handle, mortal)
         except AwakenError:
             pass
     async with process(store) as rt:
@@ -175,6 +175,45 @@ def test_a_child_that_cannot_be_taken_over_is_tried_again(stores_of: Any, tmp_pa
             again.refuses, again.refusal = {refused: 1}, OSError("the disk is full")
             await judged(rt, handle.run_id, "the answer")
             assert again.refuses == {refused: 0}
+
+    asyncio.run(scenario())
+
+
+@on_shared_stores
+def test_a_parent_that_is_cancelled_while_it_takes_its_child_over_leaves_no_claim(
+    stores_of: Any, tmp_path: Any
+) -> None:
+    """A claim that nobody works for would keep the child from ending for as long as a lease."""
+
+    async def scenario() -> None:
+        first, second = stores_of(tmp_path)
+        door, claims, let_go = Door("the answer"), asyncio.Event(), asyncio.Event()
+        asker = replying("boss", asks("worker"), heard, delegates=["worker"])
+        dead = AgentRuntime(
+            [asker, agent("worker", door.answer)], store=Mortal(first), mailbox=PROMPT
+        )
+        async with dying(dead) as rt:
+            handle = await rt.start("boss", "hi", thread_id="t")
+            await door.opened()
+            child = await child_of(rt, handle.run_id)
+        claim_dispatch = second.claim_dispatch
+
+        async def claim_slowly(*arguments: Any) -> Any:
+            found = await claim_dispatch(*arguments)
+            claims.set()
+            await let_go.wait()
+            return found
+
+        second.claim_dispatch = claim_slowly
+        # The worker has one place, and the parent is in it; no lease expires meanwhile.
+        one = msgspec.structs.replace(PROMPT, concurrency=1, lease_ms=90_000, renew_ms=30_000)
+        worker = replying("worker", "the answer")
+        async with AgentRuntime([asker, worker], store=second, mailbox=one) as rt:
+            await within(claims.wait())
+            assert await rt.cancel(handle.run_id)
+            assert (await ended(rt, handle.run_id)).termination == Cancelled(cause="user")
+            let_go.set()
+            assert (await ended(rt, child.run_id)).termination is not None
 
     asyncio.run(scenario())
 

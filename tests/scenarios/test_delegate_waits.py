@@ -244,10 +244,11 @@ def test_a_delegate_that_ends_before_its_parent_waits_is_not_missed(
     reports: list[str] = []
     carry_out = OutboxHandlers.carry_out
 
-    async def noted(self: OutboxHandlers, entry_id: str, order: Any) -> None:
-        await carry_out(self, entry_id, order)
+    async def noted(self: OutboxHandlers, entry_id: str, order: Any) -> bool:
+        is_done = await carry_out(self, entry_id, order)
         if isinstance(order, ReportToParent):
             reports.append(order.child_run_id)
+        return is_done
 
     monkeypatch.setattr(OutboxHandlers, "carry_out", noted)
 

@@ -119,6 +119,8 @@ def test_the_gate_of_a_dataset_counts(folder: Path) -> None:
         ["run", "greetings", "--app", "nothing.py"],
         ["run", "greetings", "--app", "agents.py", "--agent", "nobody"],
         ["run", "greetings", "--app", "agents.py", "--variant", "what"],
+        ["run", "greetings", "--app", "agents.py", *["--variant", "v:max_rounds=2"] * 2],
+        ["run", "greetings", "--app", "agents.py", "--variant", "v:id=other"],
         ["run", "greetings", "--app", "agents.py", "--case", "nobody"],
         ["run", "greetings", "--app", "agents.py", "--gate", "agents.py"],
         ["run", "greetings", "--app", "agents.py", "--baseline", "agents.py"],
@@ -134,6 +136,32 @@ def test_bad_input_exits_with_2(folder: Path, arguments: list[str]) -> None:
     assert "Traceback" not in done.output
 
 
+def test_reports_without_a_line_are_not_the_same(folder: Path) -> None:
+    Path("empty.ndjson").write_text("\n")
+    done = call("check", "--baseline", "empty.ndjson", "--new", "empty.ndjson")
+    assert (done.exit_code, "it has no report" in done.stderr) == (2, True)
+
+
+def test_drafts_take_part_only_if_they_are_asked_for(folder: Path) -> None:
+    write_cases(folder, {**GOOD, "status": "draft"})
+    refused = run()
+    assert refused.exit_code == 2
+    assert "1 are drafts: set status: ready in them, or has_drafts" in refused.stderr
+    assert run("--drafts").exit_code == 0
+
+
+def test_what_is_compared_with_an_eval_that_did_not_end_is_warned_of(folder: Path) -> None:
+    assert run("--save-baseline", "a.json").exit_code == 0
+    document = json.loads(Path("a.json").read_text())
+    document["record"] |= {"status": "cancelled", "eval_id": "half"}
+    Path("half.json").write_text(json.dumps(document))
+    warned = call("compare", "a.json", "half.json")
+    assert "Warning: eval 'half' is cancelled: 1 of 1 samples." in warned.stdout, warned.output
+    Path("empty.json").write_text(json.dumps({**document, "items": []}))
+    refused = call("compare", "a.json", "empty.json")
+    assert (refused.exit_code, "has no sample" in refused.stderr) == (2, True)
+
+
 def test_a_budget_that_is_used_up_exits_with_3(folder: Path) -> None:
     options = ["--mode", "live", "--repeats", "20", "--budget-tokens", "400"]
     policy = 'v:context_policy={"max_output_tokens": 90}'
@@ -146,6 +174,22 @@ def test_providers_that_fail_exit_with_4(folder: Path) -> None:
     arguments = ["greetings", "--app", "agents.py", "--agent", "broken", "--mode", "live"]
     done = call("run", *arguments, "--repeats", "1")
     assert done.exit_code == 4, done.output
+
+
+def test_the_gate_of_a_dataset_says_how_many_samples_providers_may_fail(folder: Path) -> None:
+    gate = {"require": [{"scorer": "contains", "min_rate": 0}], "max_missing": 1}
+    write_cases(folder, gate=gate)
+    arguments = ["greetings", "--app", "agents.py", "--agent", "broken", "--mode", "live"]
+    done = call("run", *arguments, "--repeats", "1")
+    # Nothing was scored: not passed, and not because too many are missing.
+    assert done.exit_code == 1, done.output
+
+
+def test_a_baseline_of_another_mode_exits_with_2(folder: Path) -> None:
+    assert run("--save-baseline", "good.json").exit_code == 0
+    refused = run("--mode", "live", "--repeats", "1", "--baseline", "good.json")
+    assert refused.exit_code == 2, refused.output
+    assert "scripted" in refused.output
 
 
 def test_results_are_compared_from_files(folder: Path) -> None:

@@ -13,6 +13,10 @@ from awaken.contracts.evals.eval_runs import EvalMode, EvalSpec, EvalStatus, Ite
 from awaken.contracts.evals.scores import ScorerSpec, ScoreSource
 from awaken.contracts.evals.store import ScoreQuery
 from awaken.contracts.evals.worlds import ScriptedTurn, Variant
+from awaken.contracts.models.budgets import Budget, BudgetScope
+from awaken.contracts.runs.records import RunRequest
+from awaken.contracts.tools.tool import ToolDescriptor
+from awaken.evals import evaluate, scorers
 from awaken.evals.driving import EvalDriver, list_items
 from awaken.evals.evaluating import Dataset, keep_dataset
 from awaken.evals.preparing import prepare_eval
@@ -125,5 +129,49 @@ def test_a_case_of_a_run_on_a_thread_with_state_is_verified() -> None:
             kept = (await runtime.replays.record(again.run_id or "")).state.thread
             assert bytes(kept["cart"].data) == b"[1]"
             assert len(asked) == 1
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("mode", [EvalMode.VERIFY, EvalMode.RECORDED, EvalMode.LIVE])
+def test_a_sample_is_asked_with_what_the_client_of_the_recorded_run_brought(mode: EvalMode) -> None:
+    schema = {"type": "object", "properties": {"colour": {"type": "string"}}}
+    picked = ToolDescriptor(id="pick", name="pick", description="Pick.", parameters={})
+    asked: list[InferenceRequest] = []
+
+    def answer(request: InferenceRequest) -> Turn:
+        asked.append(request)
+        is_picked = request.messages[-1].role == "tool"
+        return Turn('{"colour": "red"}') if is_picked else Turn(calls=[("pick", {})])
+
+    def make_agent() -> Agent:
+        return Agent(id="agent", model=ScriptedModel([answer] * 9), instructions="Answer.")
+
+    async def main() -> None:
+        async with AgentRuntime([make_agent()], history="full") as runtime:
+            request = RunRequest(
+                agent_id="agent",
+                messages=(user("hi"),),
+                frontend_tools=(picked,),
+                output_schema=schema,
+                budgets=(Budget(scope=BudgetScope.RUN, tokens=9_000),),
+            )
+            waiting = await runtime._engine.run(request)
+            await runtime.decide(waiting.tickets[0].ticket_id, result="red")
+            done = await runtime.wait(waiting.run_id)
+            assert done.text == '{"colour": "red"}'
+            recording = await runtime.replays.record(done.run_id)
+        case = Case(id="c", user_input="hi")
+        dataset = Dataset(cases=(), scorers=(scorers.json_schema(schema),))
+        before = len(asked)
+        tried = await evaluate(
+            dataset.with_recorded(case, recording), [make_agent()], mode=mode, repeats=1
+        )
+        (item,) = tried.items
+        assert (item.status, item.calls, item.failed_calls) == ("scored", ("pick",), ()), item
+        assert tried.is_passed
+        live = asked[before:]
+        assert len(live) == (2 if mode is EvalMode.LIVE else 0)
+        assert all([it.id for it in request.tools] == ["pick"] for request in live)
 
     asyncio.run(main())

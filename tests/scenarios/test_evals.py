@@ -26,6 +26,7 @@ from awaken.contracts.evals.eval_runs import (
     ItemStatus,
 )
 from awaken.contracts.evals.scores import ScorerSpec
+from awaken.contracts.evals.verdicts import GateStatus
 from awaken.contracts.evals.worlds import (
     OnMiss,
     OnQuestion,
@@ -34,15 +35,17 @@ from awaken.contracts.evals.worlds import (
     ScriptedTurn,
     SimulatedUser,
     ToolPolicy,
+    ToolSource,
     ToolStub,
     Variant,
 )
 from awaken.contracts.suspension.tickets import DecisionAction
-from awaken.errors import ProviderFailed
+from awaken.errors import ProviderFailed, Unauthorized
 from awaken.evals.driving import list_items
 from awaken.evals.evaluating import Dataset, EvalResult, evaluate, keep_dataset
 from awaken.evals.preparing import EvalLimits
 from awaken.evals.runner import EvalRunner
+from awaken.extensions.handoff import HandoffPlugin
 from awaken.models import InferenceRequest, TokenUsage
 from awaken.testing import ScriptedModel, Turn
 
@@ -145,10 +148,12 @@ def test_a_case_decides_questions_and_one_that_nothing_decides_fails_the_sample(
 
 
 def test_further_turns_are_on_the_same_thread_and_one_outcome() -> None:
-    further = CaseTurn(user_input="and?", provider_script=(ScriptedTurn(text="yes, two"),))
+    usage = TokenUsage(prompt_tokens=10, completion_tokens=20, total_tokens=30)
+    answers = (ScriptedTurn(text="one", usage=usage), ScriptedTurn(text="yes, two", usage=usage))
+    further = CaseTurn(user_input="and?", provider_script=answers[1:])
     case = scripted(
         "c",
-        ScriptedTurn(text="one"),
+        answers[0],
         continued_turns=(further,),
         scorers=(SAYS, ScorerSpec(scorer="max_steps", options={"max": 2})),
     )
@@ -157,6 +162,31 @@ def test_further_turns_are_on_the_same_thread_and_one_outcome() -> None:
     assert done.items[0].usage == TokenUsage(
         prompt_tokens=20, completion_tokens=40, total_tokens=60
     )
+
+
+def test_a_script_that_is_not_used_up_fails_its_case_unless_it_allows_that() -> None:
+    left, error = ScriptedTurn(text="never asked for"), ScriptedTurn(error="rate_limited")
+    yes = ScriptedTurn(text="yes")
+    fails = Expectation(expected_error_type="bad_request")
+    more = CaseTurn(user_input="and?", provider_script=(yes, yes))
+    cases = [
+        scripted("whole"),
+        scripted("left", yes, left),
+        scripted("error_left", yes, error),
+        scripted("errors_first", error, yes),
+        scripted("turn", continued_turns=(more,)),
+        scripted("allowed", yes, left, allow_unused_provider_script=True),
+        scripted("fails", ScriptedTurn(error="bad_request"), scorers=(), expect=fails),
+        scripted("fails_left", ScriptedTurn(error="bad_request"), yes, scorers=(), expect=fails),
+    ]
+    done = {it.case_id: it for it in run(cases, [agent()]).items}
+    bad = {name: it.error or "" for name, it in done.items() if it.status is not ItemStatus.SCORED}
+    assert set(bad) == {"left", "error_left", "turn", "fails_left"}
+    assert bad["left"].startswith("script_unused: 1 of the 2 scripted answers were not asked for")
+    assert "of turn 2" in bad["turn"]
+    # It counts as a failure of the variant, not as a sample that is missing.
+    (figures,) = run(cases[:2], [agent()]).figures.variants
+    assert (figures.failed, figures.missing, figures.scorers[0].rate) == (1, 0, 0.5)
 
 
 def test_variants_change_the_agent_for_their_own_samples_only() -> None:
@@ -181,6 +211,7 @@ def test_variants_change_the_agent_for_their_own_samples_only() -> None:
         (Variant(name="v", changes={"max_rounds": "many"}), "max_rounds"),
         (Variant(name="v", changes={"colour": "red"}), "colour"),
         (Variant(name="v", publication=3), "managed configuration"),
+        (Variant(name="v", tool_descriptions={"send": "Send."}), "no agent has a tool 'send'"),
     ],
 )
 def test_a_variant_that_does_not_compile_is_refused_before_anything_is_asked(
@@ -192,6 +223,34 @@ def test_a_variant_that_does_not_compile_is_refused_before_anything_is_asked(
     assert model.entries_left == 9
 
 
+def test_a_variant_changes_the_text_of_any_tool_that_an_agent_shows() -> None:
+    """Those of code, and those that delegates and plugins bring."""
+    shown: list[dict[str, str]] = []
+
+    def answer(request: InferenceRequest) -> str:
+        shown.append({it.id: it.description for it in request.tools})
+        return "yes"
+
+    helper = Agent("helper", model=ScriptedModel([]), instructions="Help.", description="Helps.")
+    asked = agent(
+        ScriptedModel([answer] * 9),
+        tools=[Mail().tool],
+        delegates=["helper"],
+        plugins=[HandoffPlugin(["helper"])],
+    )
+    texts = {name: f"Text of {name}." for name in ("send_mail", "agent_run_helper")}
+    texts["transfer_to_agent"] = "Text of transfer_to_agent."
+    variant = Variant(name="v", agent_id="agent", tool_descriptions=texts)
+    done = run([live()], [asked, helper], variants=[variant], repeats=1)
+    assert statuses(done) == ["scored"]
+    assert shown == [texts]
+
+
+def test_a_mode_that_is_none_is_refused_by_name() -> None:
+    with pytest.raises(InvalidEval, match="no mode 'lively'; use one of live"):
+        run([live()], [agent()], mode="lively")
+
+
 def test_an_error_of_the_provider_is_retried_twice_and_then_missing() -> None:
     model = ScriptedModel([ProviderFailed("503")] * 2 + ["yes"] + [ProviderFailed("503")] * 3)
     quiet = agent(model, config={"retry": {"max_retries": 0}})
@@ -200,6 +259,12 @@ def test_an_error_of_the_provider_is_retried_twice_and_then_missing() -> None:
     assert done.record.status is EvalStatus.INCOMPLETE
     assert done.figures.variants[0].missing == 1
     assert done.figures.variants[0].scorers[0].rate == 1.0
+
+
+def test_a_key_that_is_missing_is_no_failure_of_the_agent() -> None:
+    done = run([live()], [agent(ScriptedModel([Unauthorized("no key")] * 9))], repeats=1)
+    assert statuses(done) == ["infra_error"]
+    assert done.figures.variants[0].failed == 0
 
 
 def test_an_agent_that_fails_as_expected_has_done_what_it_should() -> None:
@@ -236,6 +301,38 @@ def test_a_budget_that_is_used_up_cuts_the_rest_and_the_eval_is_incomplete() -> 
     assert statuses(done).count("scored") >= 3
     assert len(done.items) == 20
     assert done.figures.variants[0].scorers[0].rate == 1.0
+
+
+def test_a_budget_that_judges_use_up_cuts_the_rest_and_no_gate_passes() -> None:
+    """A verdict without money for it is missing: the samples before it are too few."""
+    usage = TokenUsage(prompt_tokens=4, completion_tokens=90)
+
+    def answer(request: InferenceRequest) -> Turn:
+        is_judge = "Is it kind?" in str(request.system)
+        verdict = '{"reason": "fine", "verdict": "pass"}'
+        return Turn(verdict, usage=usage) if is_judge else Turn("yes", usage=TokenUsage())
+
+    judge = ScorerSpec(scorer="judge", options={"rubric": "Is it kind?"})
+    model = ScriptedModel([answer] * 99)
+    cases = [Case(id=f"c{at}", user_input="hi", scorers=(judge,)) for at in range(30)]
+    options: dict[str, Any] = {
+        "judge_model_id": "judge-model",
+        "budget": EvalBudget(tokens=3_000),
+        "gate": {"require": [{"scorer": "judge", "min_rate": 1.0}]},
+        "runtime_options": {"providers": {"own": model}, "models": [_model("judge-model")]},
+    }
+    agents = [Agent(id="agent", model="judge-model", instructions="Answer.")]
+    done = run(cases, agents, repeats=1, concurrency=1, **options)
+    assert sorted(set(statuses(done))) == ["cut", "scored"], [it.error for it in done.items]
+    assert done.record.status is EvalStatus.INCOMPLETE
+    assert done.record.spent["tokens"] <= 3_000
+    cut = [it for it in done.items if it.status is ItemStatus.CUT]
+    assert any("judge could not be asked" in (it.error or "") for it in cut)
+    assert all(it.scores == () for it in cut)
+    (figures,) = done.figures.variants[0].scorers
+    assert (figures.errors, figures.missing) == (0, len(cut))
+    assert done.gate is not None
+    assert (done.gate.status, done.is_passed) == (GateStatus.UNDECIDED, False)
 
 
 def test_a_cap_in_dollars_with_a_model_without_a_price_is_refused() -> None:
@@ -308,8 +405,9 @@ def test_cancel_ends_the_runs_of_samples_and_begins_no_more() -> None:
                 EvalSpec(dataset_id="dataset", variants=AGENT, repeats=10, concurrency=3)
             )
             runner.start(made.eval_id)
-            async with asyncio.timeout(10):
-                while sum(1 for _ in runtime._engine.active) < 3:
+            async with asyncio.timeout(60):
+                # A run is active before it has asked its model.
+                while model.entries_left > 17:
                     await asyncio.sleep(0.01)
             ended = await runner.cancel(made.eval_id)
             assert ended.status is EvalStatus.CANCELLED
@@ -373,9 +471,12 @@ def test_only_one_process_drives_an_eval(tmp_path: Path) -> None:
             await keep_dataset(one.evals.parts.evals, Dataset(cases=(live(),)))
             made = await one.evals.create(EvalSpec(dataset_id="dataset", variants=AGENT, repeats=4))
             one.evals.start(made.eval_id)
-            await asyncio.sleep(0.05)
+            async with asyncio.timeout(20):
+                while await two.evals._claims.is_free(made.eval_id):
+                    await asyncio.sleep(0.01)
             await two._sweep_evals()
-            assert two.evals._tasks == {}
+            # Its own sweep may just find the lease taken: what counts is who drives.
+            assert two.evals._drivers == {}
             assert (await two.evals.wait(made.eval_id, 20_000)).status is EvalStatus.DONE
             assert model.entries_left == 5
 
@@ -421,6 +522,13 @@ def test_an_eval_may_stop_early_and_its_looks_are_recorded() -> None:
     assert (done.record.status, len(done.items), done.record.planned) == ("done", 60, 60)
     same = run(cases, [agent(ScriptedModel(["yes"] * 500))], **options)
     assert len(same.items) in (60, 180)
+    # Who has looked before judges by the bound of the last look.
+    for looked in (done, same):
+        last = looked.figures.comparisons[0].scorers[0].look
+        assert last is not None
+        assert (last.number, round(last.bound, 2)) == (3, 2.0)
+    once = run(cases, [agent(model)], **options | {"stop_early": False})
+    assert once.figures.comparisons[0].scorers[0].look is None
 
 
 def test_what_would_be_lost_or_paid_for_nothing_is_refused_before_anything_is_spent() -> None:
@@ -450,6 +558,111 @@ def test_what_would_be_lost_or_paid_for_nothing_is_refused_before_anything_is_sp
         with pytest.raises(InvalidValue, match="positive"):
             EvalBudget(**budget)
     assert len(model.requests) == 0
+
+
+def test_a_baseline_that_cannot_be_compared_is_refused_before_anything_is_asked() -> None:
+    model = ScriptedModel(["yes"] * 99)
+    before = run(Dataset(cases=(scripted("c"),), id="d"), [agent(model)])
+    live_cases = (live("c"),)
+    with pytest.raises(NotComparable, match="scripted, the other live"):
+        run(Dataset(cases=live_cases, id="d"), [agent(model)], baseline=before)
+    with pytest.raises(NotComparable, match="'d' and 'other'"):
+        run(Dataset(cases=(scripted("c"),), id="other"), [agent(model)], baseline=before)
+    assert len(model.requests) == 0
+
+
+def test_a_recorded_case_is_tried_with_the_agent_of_its_recording() -> None:
+    async def record() -> Any:
+        two = Agent(id="two", model=ScriptedModel(["yes"]), instructions="Other.")
+        async with AgentRuntime([agent(), two]) as runtime:
+            done = await runtime.run("two", "hi")
+            return await runtime.replays.record(done.run_id)
+
+    two = Agent(id="two", model=ScriptedModel([]), instructions="Other.")
+    case = Case(id="r", recording="0" * 32)
+    dataset = Dataset(cases=(), scorers=(SAYS,)).with_recorded(case, asyncio.run(record()))
+    same = run(dataset, [agent(), two], mode="verify")
+    assert statuses(same) == ["scored"]
+    # A variant of another agent asks other questions, and says so.
+    other = run(dataset, [agent(), two], mode="verify", variants=AGENT)
+    assert statuses(other) == ["diverged"]
+    with pytest.raises(InvalidEval, match="gone"):
+        run(dataset, [agent(), two], variants=[Variant(name="v", agent_id="gone")])
+
+
+def test_a_failed_agent_is_no_pass_of_scorers_that_do_not_look_at_its_end() -> None:
+    kind = ScorerSpec(scorer="excludes", options={"phrases": ["no idea"]})
+    ended = ScorerSpec(scorer="ended", options={"types": ["error"]})
+    for extra, status, rate in (((), "failed", 0.0), ((ended,), "scored", 1.0)):
+        case = scripted("c", ScriptedTurn(error="bad_request"), scorers=(kind, *extra))
+        done = run([case], [agent()])
+        assert statuses(done) == [status]
+        assert done.is_passed == bool(extra)
+        rates = {it.scorer: it.rate for it in done.figures.variants[0].scorers}
+        assert rates.get("excludes", 0.0) == rate
+
+
+def test_an_eval_that_failed_has_not_passed_whatever_its_samples_did() -> None:
+    result = run([scripted("c")], [agent()])
+    assert result.is_passed
+    for status in (EvalStatus.FAILED, EvalStatus.CANCELLED, EvalStatus.INCOMPLETE):
+        ended = msgspec.structs.replace(result.record, status=status)
+        assert not msgspec.structs.replace(result, record=ended).is_passed
+
+
+@pytest.mark.parametrize(
+    ("error", "make"),
+    [
+        (InvalidGate, lambda: {"gate": {"require": [{"scorer": "typo", "min_rate": 1}]}}),
+        (InvalidGate, lambda: {"gate": {"compare": [{"scorer": "typo"}]}}),
+        (InvalidGate, lambda: {"gate": {"cases": {"must_pass": ["smok"]}}}),
+        (InvalidValue, lambda: {"max_tokens_per_cell": 0}),
+        (InvalidValue, lambda: {"cases_": (live("c", weight=1e308),)}),
+        (InvalidValue, lambda: {"cases_": (live("c", weight=float("nan")),)}),
+        (InvalidEval, lambda: {"cases_": (scripted("c", ScriptedTurn(text="yes", stop="weird")),)}),
+    ],
+)
+def test_what_cannot_give_figures_is_refused_before_a_model_is_asked(
+    error: type[Exception], make: Any
+) -> None:
+    model = ScriptedModel(["yes"] * 9)
+
+    def try_it() -> None:
+        options = make()
+        run(options.pop("cases_", (live("c"),)), [agent(model)], **options)
+
+    with pytest.raises(error):
+        try_it()
+    assert len(model.requests) == 0
+
+
+def test_a_chosen_part_of_a_dataset_may_lack_what_its_gate_names() -> None:
+    other = ScorerSpec(scorer="contains", name="other", options={"phrases": ["yes"]})
+    gate = {"require": [{"scorer": "other", "min_rate": 1}]}
+    dataset = Dataset(cases=(scripted("a"), scripted("b", scorers=(other,))), gate=gate)
+    part = run(dataset, [agent()], cases=["a"])
+    assert part.gate is not None
+    assert part.gate.status == "undecided"
+    assert run(dataset, [agent()]).is_passed
+
+
+def test_no_gate_passes_on_simulated_tools() -> None:
+    model = ScriptedModel(["yes"] * 99)
+    gate = {"require": [{"scorer": "contains", "min_rate": 1}]}
+    policies = (ToolPolicy(source=ToolSource.SIMULATED), ToolPolicy(on_miss=OnMiss.SIMULATE))
+    for policy in policies:
+        own = live("c", tools=policy)
+        with pytest.raises(InvalidEval, match="tools of case 'c' are simulated"):
+            run([own], [agent(model)], gate=gate)
+        with pytest.raises(InvalidEval, match="simulated"):
+            run([live("c")], [agent(model)], gate=gate, tools=policy)
+        assert len(model.requests) == 0
+    # The gate of the dataset stays: an exploration does not pass it.
+    for policy in policies:
+        done = run(Dataset(cases=(live("c", tools=policy),), gate=gate), [agent(model)])
+        assert done.gate is not None
+        assert done.gate.status == "undecided"
+        assert any(it.condition == "simulated_tools" for it in done.gate.checks)
 
 
 def test_a_gate_compares_only_cases_that_are_the_same_in_both() -> None:

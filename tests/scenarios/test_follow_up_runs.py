@@ -11,7 +11,9 @@ import pytest
 
 from awaken import Agent, AgentRuntime, MailboxConfig, NaturalEnd, RunStatus
 from awaken.contracts.storage.queries import DispatchQuery
+from awaken.errors import UnknownRun
 from awaken.extensions.memory import MemoryConfig, MemoryPlugin, user_memory
+from awaken.mailbox.relay import Relay
 from awaken.runtime.loop.follow_ups import make_follow_up_id
 from awaken.stores import Store
 from awaken.testing import ScriptedModel
@@ -46,6 +48,13 @@ async def list_texts(runtime: AgentRuntime, tenant_id: str | None, user_id: str)
     return [it.text for it in page.items]
 
 
+async def until_queued(runtime: AgentRuntime, run_id: str) -> None:
+    """Wait until the order that the end of a run gave is carried out."""
+    async with asyncio.timeout(SOON_MS / 1000):
+        while await runtime.store.find_dispatch_of_run(make_follow_up_id(run_id)) is None:
+            await asyncio.sleep(0.005)
+
+
 @each_store
 def test_a_process_that_ends_after_a_run_leaves_the_extraction_to_the_next_one(
     new_store: NewStore, tmp_path: Path
@@ -58,13 +67,14 @@ def test_a_process_that_ends_after_a_run_leaves_the_extraction_to_the_next_one(
             result = await first.run("a", "I live in Rome.", tenant_id="acme", user_id="ann")
             assert result.text == "Nice."
             assert await list_texts(first, "acme", "ann") == []
+            await until_queued(first, result.run_id)
             (queued,) = (await first.store.list_dispatches(DispatchQuery())).items
             assert queued.run_id == make_follow_up_id(result.run_id)
         assert len(asked.requests) == 1
         # Two processes at once: one of them does it.
         (second, one), (third, other) = make_runtime(store()), make_runtime(store())
         async with second, third:
-            learnt = await second.wait(make_follow_up_id(result.run_id), timeout_ms=SOON_MS)
+            learnt = await second.wait_for_follow_up(result.run_id, timeout_ms=SOON_MS)
             assert learnt.termination == NaturalEnd()
             assert await list_texts(second, "acme", "ann") == ["I live in Rome."]
             assert await list_texts(third, "acme", "ann") == ["I live in Rome."]
@@ -89,7 +99,7 @@ def test_runs_of_many_users_at_once_are_learnt_by_their_own_users_only(
                 runtime = (one, other)[number % 2]
                 text = f"I am {user_id} of {tenant_id}, note {number}."
                 result = await runtime.run("a", text, tenant_id=tenant_id, user_id=user_id)
-                learnt = await runtime.wait(make_follow_up_id(result.run_id), timeout_ms=SOON_MS)
+                learnt = await runtime.wait_for_follow_up(result.run_id, timeout_ms=SOON_MS)
                 assert learnt.status is RunStatus.DONE
 
             await asyncio.gather(*(talk(*user, n) for user in users for n in range(3)))
@@ -112,6 +122,8 @@ def test_nothing_is_learnt_from_a_thread_that_is_deleted_meanwhile(
         async with runtime:
             early = await runtime.run("a", "I live in Rome.", thread_id="early", user_id="ann")
             late = await runtime.run("a", "I like tea.", thread_id="late", user_id="ann")
+            for run in (early, late):
+                await until_queued(runtime, run.run_id)
             await runtime.store.delete_thread("early")
         assert len(model.requests) == 2
 
@@ -125,7 +137,7 @@ def test_nothing_is_learnt_from_a_thread_that_is_deleted_meanwhile(
         after = AgentRuntime([agent], store=store(), mailbox=QUICK, has_worker=True)
         async with after:
             for run in (early, late):
-                ended = await after.wait(make_follow_up_id(run.run_id), timeout_ms=SOON_MS)
+                ended = await after.wait_for_follow_up(run.run_id, timeout_ms=SOON_MS)
                 assert ended.termination == NaturalEnd()
             assert await list_texts(after, None, "ann") == []
         assert len(asked.requests) == 1
@@ -147,10 +159,39 @@ def test_a_kill_neither_loses_nor_doubles_what_is_learnt(moment: str, tmp_path: 
         assert run_id
         found = [] if moment == "written" else ['["Lives in Rome", "Is kind"]']
         async with extraction_process.make_runtime(tmp_path, found) as runtime:
-            learnt = await runtime.wait(make_follow_up_id(run_id), timeout_ms=SOON_MS)
+            learnt = await runtime.wait_for_follow_up(run_id, timeout_ms=SOON_MS)
             assert learnt.termination == NaturalEnd()
             facts = await list_texts(runtime, "acme", "ann")
             known = ["Lives in Rome"]
             assert facts == (known if moment == "written" else [*known, "Is kind"])
+
+    asyncio.run(story())
+
+
+@each_store
+def test_a_process_that_ends_before_it_has_queued_the_extraction_leaves_its_order(
+    new_store: NewStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = new_store(tmp_path)
+
+    async def story() -> None:
+        first, _ = make_runtime(store(), has_worker=False)
+        with monkeypatch.context() as patch:
+            patch.setattr(Relay, "wake", lambda _: None)
+            patch.setattr(Relay, "start", lambda _: None)
+            async with first:
+                result = await first.run("a", "I live in Rome.", user_id="ann")
+                # The end of the run and its order are one commit, to one thread.
+                (order,) = await first.store.list_outbox()
+                assert order.kind == "queue_run"
+                assert (await first.store.list_dispatches(DispatchQuery())).items == ()
+        second, _ = make_runtime(store())
+        async with second:
+            # A store in memory has no orders of others: a process looks once it has given one.
+            await second.run("a", "Hello.", user_id="bob")
+            await second.wait_for_follow_up(result.run_id, timeout_ms=SOON_MS)
+            assert await list_texts(second, None, "ann") == ["I live in Rome."]
+            with pytest.raises(UnknownRun):
+                await second.wait_for_follow_up("unknown", timeout_ms=SOON_MS)
 
     asyncio.run(story())

@@ -2,9 +2,13 @@
 
 import asyncio
 import random
+import subprocess
 from pathlib import Path
 from typing import Any
 
+import pytest
+from tests.forked_python import ForkedPython
+from tests.postgres.server import new_schema, server
 from tests.sampling import choose_size, sampled
 
 from awaken import Agent, AgentRuntime, Budget
@@ -12,6 +16,7 @@ from awaken.contracts.models.budgets import SHARED_LEDGER, Ledger, decode_ledger
 from awaken.contracts.runs.records import RunRequest
 from awaken.messages import user
 from awaken.models import BudgetScope, InferenceRequest, TokenUsage
+from awaken.stores.postgres import PostgresStore
 from awaken.testing import ScriptedModel, Turn
 
 from .test_budgets import exceeded, spends
@@ -89,20 +94,92 @@ def test_spent_is_never_more_than_the_cap_with_32_samples_at_once() -> None:
     simulated(scenario)
 
 
-def test_processes_share_the_ledger_of_a_group(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+def test_processes_share_the_ledger_of_a_group(tmp_path: Path, kind: str) -> None:
+    schema = new_schema() if kind == "postgres" else ""
+
+    def open_store() -> Any:
+        if kind == "postgres":
+            return PostgresStore(server().url, schema=schema)
+        return f"sqlite:///{tmp_path / 'a.db'}"
+
     async def scenario() -> None:
         model = Greedy(1)
         agent = Agent(id="agent", model=ScriptedModel([model] * 40), instructions="x")
-        url = f"sqlite:///{tmp_path / 'a.db'}"
-        first = AgentRuntime([agent], store=url, has_worker=False)
-        other = AgentRuntime([agent], store=url, has_worker=False)
-        async with first, other:
+        first = AgentRuntime([agent], store=open_store(), has_worker=False)
+        other = AgentRuntime([agent], store=open_store(), has_worker=False)
+        async with asyncio.timeout(120), first, other:
             budget = Budget(scope=GROUP, tokens=20_000)
             both = [runtime for _ in range(20) for runtime in (first, other)]
             await asyncio.gather(*(it._engine.run(sample("e", budget)) for it in both))
-            assert (await group_ledger(first, "e")).spent.tokens == model.spent <= 20_000
+            ledger = await group_ledger(first, "e")
+            assert ledger.spent.tokens == model.spent <= 20_000
+            assert ledger.holds == {}
 
     asyncio.run(scenario())
+
+
+@sampled
+@pytest.mark.timeout(3_600)  # A thousand trials on a server take minutes.
+def test_on_postgres_two_processes_never_spend_more_than_the_cap_together() -> None:
+    """32 samples at once over two processes; `make torture` makes 1,000 trials of it."""
+
+    async def scenario() -> None:
+        schema, trials, cut = new_schema(), choose_size(5, 1_000), 0
+        greedy = Greedy(0)
+        model = ScriptedModel([lambda request: greedy(request)] * (32 * trials))
+        agent = Agent(id="agent", model=model, instructions="x")
+        first, other = (
+            AgentRuntime(
+                [agent], store=PostgresStore(server().url, schema=schema), has_worker=False
+            )
+            for _ in range(2)
+        )
+        async with first, other:
+            for trial in range(trials):
+                drawn = random.Random(trial)
+                cap, greedy = drawn.randint(200, 40_000), Greedy(trial)
+                budget, group = Budget(scope=GROUP, tokens=cap), f"group-{trial}"
+                runs = [it._engine.run(sample(group, budget)) for it in (first, other) * 16]
+                ended = await asyncio.gather(*runs)
+                ledger = await group_ledger(first, group)
+                assert ledger.spent.tokens == greedy.spent <= cap, trial
+                assert ledger.holds == {}, trial
+                cut += sum("group" in str(it.termination) for it in ended)
+        assert cut > 0
+
+    asyncio.run(scenario())
+
+
+@sampled
+@pytest.mark.timeout(1_800)  # A hundred trials of four processes take minutes.
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+def test_processes_that_share_no_memory_never_spend_more_than_the_cap(
+    tmp_path: Path, kind: str
+) -> None:
+    """32 samples at once over four processes of the system."""
+    url, schema = f"sqlite:///{tmp_path / 'a.db'}", "-"
+    if kind == "postgres":
+        url, schema = server().url, new_schema()
+    command = ("-m", "tests.scenarios.spending_process", url, schema, "8")
+    pipe = subprocess.PIPE
+    nodes = [ForkedPython(*command, stdin=pipe, stdout=pipe, text=True) for _ in range(4)]
+    used = 0
+    try:
+        assert [it.stdout.readline() for it in nodes] == ["ready\n"] * 4
+        for trial in range(choose_size(3, 100)):
+            cap = random.Random(trial).randint(200, 20_000)
+            for place, node in enumerate(nodes):
+                node.stdin.write(f"group-{trial} {cap} {trial * 4 + place}\n")
+                node.stdin.flush()
+            spent = sum(int(it.stdout.readline()) for it in nodes)
+            assert spent <= cap, trial
+            used += spent
+    finally:
+        for node in nodes:
+            node.kill()
+            node.communicate()
+    assert used
 
 
 def test_groups_do_not_know_each_other_and_a_run_without_one_is_not_limited() -> None:

@@ -711,6 +711,38 @@ def test_a_checkpoint_that_is_refused_stops_the_run_and_one_that_fails_does_not(
     assert simulated(lambda: scenario(down)).termination == NaturalEnd()
 
 
+def test_a_checkpoint_that_failed_is_saved_again_though_nothing_new_came(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def scenario() -> None:
+        store = shared_store()
+        process = Process(store, ["never"], model=HangingModel(), tools=[slow])
+        save, failures = process.line.save_checkpoint, []
+
+        async def fail_twice(*given: Any) -> None:
+            if len(failures) < 2:
+                failures.append(given)
+                raise StoreUnavailable(store="test", problem="down")
+            await save(*given)
+
+        process.line.save_checkpoint = fail_twice  # type: ignore[method-assign]
+        execution = asyncio.create_task(process.engine.run(GO))
+        await asyncio.sleep(9)
+        kept = await store.find_checkpoint("r")
+        assert kept is not None
+        assert [call.id for call in kept.tool_calls] == ["c1"]
+        process.line.cut()
+        with pytest.raises(Dead):
+            await execution
+        # Told once, in one line.
+        told = [it for it in caplog.records if "checkpoint was not saved" in it.getMessage()]
+        assert [(it.levelname, it.exc_info) for it in told if it.levelno > 10] == [
+            ("WARNING", None)
+        ]
+
+    simulated(scenario)
+
+
 def test_a_thread_that_was_claimed_for_a_run_that_has_not_begun_is_busy() -> None:
     async def scenario() -> None:
         store = shared_store()

@@ -7,18 +7,18 @@ signals, the stream of every reader is that of the log, only later.
 import asyncio
 import gc
 from collections.abc import Awaitable, Callable
-from random import Random
 from typing import Any
 
 import pytest
+from tests.lying_bus import LyingBus
 
 from awaken import Agent, AgentRuntime, MailboxConfig, tool
 from awaken.buses.memory import MemoryBus
 from awaken.contracts.events import LoggedEvent, RunFinish, StepStart, StreamReset, unwrap_event
 from awaken.contracts.messages.deltas import TextDelta
-from awaken.contracts.storage.bus import PACKET_MAX, Signal
+from awaken.contracts.storage.bus import PACKET_MAX
 from awaken.services import live_frames, remote_runs, watched_runs
-from awaken.stores import MemoryStore
+from awaken.stores import Bus, MemoryStore
 from awaken.testing import Chunks, ScriptedModel, ToolCalls
 
 WORDS = [f"w{number} " for number in range(40)]
@@ -30,19 +30,26 @@ SOON_S = 60
 class Pair:
     """Two runtimes that share a store and a bus; the first one executes."""
 
-    def __init__(self, bus: MemoryBus | None = None, config: MailboxConfig = QUICK) -> None:
+    def __init__(
+        self,
+        bus: Bus | None = None,
+        config: MailboxConfig = QUICK,
+        store: MemoryStore | None = None,
+        other_bus: Bus | None = None,
+    ) -> None:
         self.bus = bus or MemoryBus()
-        self.store = MemoryStore("shared", is_shared=True)
+        self.store = store or MemoryStore("shared", is_shared=True)
         self.go = asyncio.Event()
         self.model = ScriptedModel([self._answer], cycle=True)
-        self.here, self.there = self._open(config), self._open(config)
+        self.here = self._open(config, self.bus)
+        self.there = self._open(config, other_bus or self.bus)
 
     async def _answer(self, request: Any) -> Any:
         if any(it.role == "tool" for it in request.messages):
             return Chunks(WORDS, delay_ms=1)
         return ToolCalls([("wait", {})])
 
-    def _open(self, config: MailboxConfig) -> AgentRuntime:
+    def _open(self, config: MailboxConfig, bus: Bus) -> AgentRuntime:
         @tool(effect="none")
         async def wait() -> str:
             """Wait until the test says so."""
@@ -50,16 +57,14 @@ class Pair:
             return "waited"
 
         agent = Agent("agent", model=self.model, tools=[wait])
-        return AgentRuntime(
-            [agent], store=self.store, bus=self.bus, mailbox=config, has_worker=False
-        )
+        return AgentRuntime([agent], store=self.store, bus=bus, mailbox=config, has_worker=False)
 
     def frames(self, runtime: AgentRuntime) -> Any:
         return runtime._parts.node.frames
 
-    async def until_watched(self) -> None:
+    async def until_watched(self, threads: int = 1) -> None:
         """Wait until the first runtime sends its frames to the second."""
-        while not self.frames(self.here).watched.count:
+        while self.frames(self.here).watched.count < threads:
             await asyncio.sleep(0.001)
 
 
@@ -74,9 +79,14 @@ class Kept:
 
     async def read(self, runtime: AgentRuntime, run_id: str) -> "Kept":
         stream = await runtime._parts.streams.stream_run(run_id)
-        async for batch in stream.batches():
+        batches = stream.batches()
+        async for batch in batches:
             for item in batch:
                 self._take(item)
+            if stream.is_over:
+                # As every transport does: nothing is sent after it.
+                break
+        await batches.aclose()
         return self
 
     def _take(self, item: Any) -> None:
@@ -126,6 +136,28 @@ def test_deltas_are_seen_elsewhere_and_one_packet_serves_all_readers() -> None:
     play(scenario)
 
 
+def test_a_reader_whose_source_is_lost_sees_the_run_end_also_if_it_has_ended_meanwhile() -> None:
+    async def scenario() -> None:
+        pair = Pair()
+        async with pair.here, pair.there:
+            handle = await pair.here.start("agent", "go", thread_id="t")
+            kept = Kept()
+            reading = asyncio.create_task(kept.read(pair.there, handle.run_id))
+            await pair.until_watched()
+            pair.go.set()
+            while not kept.text:
+                await asyncio.sleep(0.001)
+            # The rest of the run comes from the log in one batch, and the reset before it.
+            await pair.bus.close()
+            near = await Kept().read(pair.here, handle.run_id)
+            pair.frames(pair.there)._threads["t"].source.lose()
+            await reading
+            assert (kept.is_ended, kept.resets) == (True, 1)
+            assert (kept.text, kept.ids[-1]) == (TEXT, near.ids[-1])
+
+    play(scenario)
+
+
 def test_without_frames_everything_is_seen_when_it_is_committed() -> None:
     async def scenario() -> None:
         pair = Pair(config=MailboxConfig(poll_ms=20, frame_ms=0))
@@ -139,48 +171,6 @@ def test_without_frames_everything_is_seen_when_it_is_committed() -> None:
     play(scenario)
 
 
-class LyingBus(MemoryBus):
-    """Drops, doubles, delays, damages and misdirects what it carries."""
-
-    def __init__(self, seed: int) -> None:
-        super().__init__()
-        self._random = Random(seed)
-        self._held: list[tuple[str, bytes]] = []
-        self._nodes: list[str] = []
-
-    def receive(self, node: str, take: Callable[[bytes], None]) -> Callable[[], None]:
-        self._nodes.append(node)
-        return super().receive(node, take)
-
-    def tell(self, signal: Signal, to: str | None = None) -> None:
-        for _ in range(self._random.choice((0, 0, 1, 2))):
-            super().tell(signal, to)
-        if self._random.random() < 0.3:
-            # About another thread, or from another node.
-            super().tell(Signal(kind=signal.kind, thread_id="other", node=signal.node))
-            node = self._random.choice([*self._nodes, "nobody"])
-            super().tell(Signal(kind=signal.kind, thread_id=signal.thread_id, node=node))
-
-    def send(self, to: str, payload: bytes) -> bool:
-        match self._random.randrange(8):
-            case 0 | 1 | 2:
-                pass
-            case 3:
-                self._held.append((to, payload))
-            case 4:
-                super().send(to, payload)
-                super().send(to, payload)
-            case 5:
-                super().send(to, self._random.randbytes(40))
-                super().send(to, payload[: len(payload) // 2])
-                super().send(self._random.choice(self._nodes), payload)
-            case _:
-                super().send(to, payload)
-                while self._held and self._random.random() < 0.7:
-                    super().send(*self._held.pop(self._random.randrange(len(self._held))))
-        return self._random.random() < 0.9
-
-
 @pytest.mark.parametrize("seed", range(6))
 def test_a_bus_that_lies_makes_streams_late_and_nothing_else(
     seed: int, monkeypatch: pytest.MonkeyPatch
@@ -192,7 +182,7 @@ def test_a_bus_that_lies_makes_streams_late_and_nothing_else(
     monkeypatch.setattr(remote_runs, "FIND_MS", 10)
 
     async def scenario() -> None:
-        pair = Pair(LyingBus(seed))
+        pair = Pair(LyingBus(MemoryBus(), seed))
         async with pair.here, pair.there:
             handles = [
                 await pair.here.start("agent", "go", thread_id=f"t-{number}") for number in range(5)
@@ -210,23 +200,26 @@ def test_a_bus_that_lies_makes_streams_late_and_nothing_else(
     play(scenario)
 
 
-def test_a_thousand_readers_that_come_and_go_leave_nothing_behind() -> None:
+def test_ten_thousand_readers_that_come_and_go_leave_nothing_behind() -> None:
     async def scenario() -> None:
         pair = Pair()
         async with pair.here, pair.there:
             handle = await pair.here.start("agent", "go", thread_id="t")
             streams, frames = pair.there._parts.streams, pair.frames(pair.there)
-            for _ in range(1_000):
+            for number in range(10_000):
                 stream = await streams.stream_run(handle.run_id)
                 batches = stream.batches()
                 await anext(batches)
+                if number % 50 == 0:
+                    # The others have left before their node has asked for anything.
+                    await pair.until_watched()
                 await batches.aclose()
             staying = asyncio.create_task(Kept().read(pair.there, handle.run_id))
             await pair.until_watched()
             staying.cancel()
             await asyncio.wait([staying])
             assert frames.count == 0
-            assert not pair.bus._followed
+            assert not pair.bus._local.followed
             assert not streams.engine.active.watchers
             sender = pair.frames(pair.here).watched
             while sender.count or sender._task is not None or frames._task is not None:
@@ -238,6 +231,44 @@ def test_a_thousand_readers_that_come_and_go_leave_nothing_behind() -> None:
             assert (await handle.result()).text == TEXT
         gc.collect()
         assert not [it for it in asyncio.all_tasks() if it is not asyncio.current_task()]
+
+    play(scenario)
+
+
+class SlowLooks(MemoryStore):
+    """Says who executes the run of one thread only when the test lets it."""
+
+    def __init__(self) -> None:
+        super().__init__("shared", is_shared=True)
+        self.is_asked, self.may_answer = asyncio.Event(), asyncio.Event()
+
+    async def find_claim_holder(self, thread_id: str) -> str | None:
+        if thread_id == "slow":
+            self.is_asked.set()
+            await self.may_answer.wait()
+        return await super().find_claim_holder(thread_id)
+
+
+def test_a_reader_that_comes_during_a_look_for_others_does_not_wait_for_the_next_tick(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(remote_runs, "TICK_S", 24 * 3_600)
+
+    async def scenario() -> None:
+        store = SlowLooks()
+        pair = Pair(store=store)
+        async with pair.here, pair.there:
+            handles = [await pair.here.start("agent", "go", thread_id=it) for it in ("slow", "t")]
+            readers = [asyncio.create_task(Kept().read(pair.there, handles[0].run_id))]
+            await store.is_asked.wait()
+            readers.append(asyncio.create_task(Kept().read(pair.there, handles[1].run_id)))
+            while pair.frames(pair.there).count < 2:
+                await asyncio.sleep(0.001)
+            store.may_answer.set()
+            await pair.until_watched(2)
+            pair.go.set()
+            for kept in await asyncio.gather(*readers):
+                assert (kept.text, kept.deltas) == (TEXT, len(WORDS))
 
     play(scenario)
 
@@ -323,7 +354,7 @@ def test_more_threads_than_a_node_may_watch_are_read_from_the_log(
             one = asyncio.create_task(Kept().read(pair.there, first.run_id))
             await pair.until_watched()
             other = asyncio.create_task(Kept().read(pair.there, second.run_id))
-            while pair.bus._followed["u"] == 0:
+            while pair.bus._local.followed["u"] == 0:
                 await asyncio.sleep(0.001)
             pair.go.set()
             assert (await one).deltas == len(WORDS)

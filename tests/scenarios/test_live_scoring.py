@@ -15,9 +15,10 @@ from awaken.contracts.config.specs import LiveScorer, LiveScoringSpec
 from awaken.contracts.evals.scores import ScoreSource, StoredScore
 from awaken.contracts.evals.store import ScoreQuery
 from awaken.contracts.models.model_specs import ModelPrices, ModelSpec
-from awaken.errors import StoreUnavailable
+from awaken.errors import InvalidSpec, StoreUnavailable
 from awaken.evals.capture import CaptureFilter, Captures
 from awaken.evals.live_scoring import LiveScoring, draw_sample
+from awaken.managed import effective
 from awaken.managed.parts import Author
 from awaken.managed.records import RecordWrite
 from awaken.models import InferenceRequest, TokenUsage
@@ -69,12 +70,9 @@ def spec_of(*scorers: LiveScorer, **fields: Any) -> LiveScoringSpec:
 
 
 def build(runtime: AgentRuntime, *specs: LiveScoringSpec, worker: str = "w1") -> LiveScoring:
-    async def load() -> Sequence[LiveScoringSpec]:
-        return specs
-
     parts = msgspec.structs.replace(runtime.evals.parts, worker_id=worker)
     # Nothing else writes runs: what began a moment ago is in the list.
-    return LiveScoring(parts, load, settle_ms=-1_000)
+    return LiveScoring(parts, lambda: specs, settle_ms=-1_000)
 
 
 async def list_scores(runtime: AgentRuntime) -> list[StoredScore]:
@@ -218,7 +216,7 @@ def test_records_are_checked_and_found_by_the_sweep(tmp_path: Path) -> None:
         runtime = make_runtime(f"sqlite:///{tmp_path}/s.db", managed=True)
         async with asyncio.timeout(120), runtime:
             assert runtime.managed is not None
-            await runtime._sweep_evals()
+            await runtime._sweep_scoring()
             assert "_live_scoring" not in runtime.__dict__
             write = RecordWrite(namespace="scorers", id="s", author=Author(id="ann"))
             for body in (
@@ -233,9 +231,103 @@ def test_records_are_checked_and_found_by_the_sweep(tmp_path: Path) -> None:
                     await runtime.managed.records.create(write, {"id": "s", **body})
             body = {"id": "s", "scorers": [msgspec.to_builtins(CONTAINS)], "sample": 1}
             await runtime.managed.records.create(write, body)
-            await runtime._sweep_evals()
+            await runtime._sweep_scoring()
             assert runtime._live_scoring._task is not None
             await runtime._live_scoring._task
             assert (await runtime._live_scoring.load_progress()).since > 0
+
+    asyncio.run(main())
+
+
+def test_a_scorer_that_cannot_be_made_costs_only_its_own_scores(store: str) -> None:
+    async def main() -> None:
+        async with opened(store) as runtime:
+            misspelled = LiveScorer(scorer="contians", name="typo")
+            bad = spec_of(misspelled, CONTAINS, id="bad")
+            scoring = build(runtime, bad, spec_of(CONTAINS, id="good"))
+            await scoring.score_due()
+            runs = {(await runtime.run("a", "hi")).run_id for _ in range(3)}
+            await scoring.score_due()
+            found = await list_scores(runtime)
+            for by, scorer in (("bad", "typo"), ("bad", "contains"), ("good", "contains")):
+                own = [it for it in found if (it.by, it.scorer) == (by, scorer)]
+                assert {it.run_id for it in own} == runs
+            missing = [it.score for it in found if it.scorer == "typo"]
+            assert all(it.value is None for it in missing)
+            assert all("there is no such scorer" in (it.error or "") for it in missing)
+            assert (await scoring.load_progress()).due == ()
+
+    asyncio.run(main())
+
+
+def test_a_run_stays_due_while_its_recording_cannot_be_read(
+    store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        async with opened(store) as runtime:
+            scoring = build(runtime, spec_of(CONTAINS))
+            await scoring.score_due()
+            run = await runtime.run("a", "hi")
+            recorder = runtime.evals.parts.recorder
+
+            async def fail(*_: object) -> Any:
+                raise StoreUnavailable(store="s", problem="away")
+
+            with monkeypatch.context() as patch:
+                patch.setattr(type(recorder), "record", fail)
+                with pytest.raises(StoreUnavailable):
+                    await scoring.score_due()
+            await scoring.score_due()
+            assert [it.run_id for it in await list_scores(runtime)] == [run.run_id]
+            assert (await scoring.load_progress()).lost == 0
+
+    asyncio.run(main())
+
+
+def test_a_broken_record_is_told_and_stops_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def write(runtime: AgentRuntime, name: str, scorer: dict[str, Any], **more: Any) -> None:
+        assert runtime.managed is not None
+        made = RecordWrite(namespace="scorers", id=name, author=Author(id="ann"))
+        body = {"id": name, "scorers": [scorer], "sample": 1.0, **more}
+        await runtime.managed.records.create(made, body)
+
+    async def main() -> None:
+        store = f"sqlite:///{tmp_path}/s.db"
+        monkeypatch.setenv("AWAKEN_EVAL_MODULES", "json")
+        async with asyncio.timeout(120), make_runtime(store, managed=True) as runtime:
+            await write(runtime, "good", msgspec.to_builtins(CONTAINS))
+            await write(runtime, "unread", msgspec.to_builtins(CONTAINS))
+            loads = {"scorer": "python", "options": {"function": "json:loads"}}
+            await write(runtime, "unmade", loads)
+        monkeypatch.delenv("AWAKEN_EVAL_MODULES")
+        decode = effective.decode_stored_spec
+
+        def decode_strictly(body: Any, *more: Any) -> Any:
+            if body["id"] == "unread":
+                raise InvalidSpec(what="scorers", problem="another version wrote it")
+            return decode(body, *more)
+
+        monkeypatch.setattr(effective, "decode_stored_spec", decode_strictly)
+        async with asyncio.timeout(120), make_runtime(store, managed=True) as runtime:
+            assert runtime.managed is not None
+            told = {it.path: it.code for it in runtime.managed.live.diagnostics}
+            assert told == {
+                "scorers/unread": "invalid_record",
+                "scorers/unmade/scorers/0": "invalid",
+            }
+            assert [it.id for it in runtime._list_scoring_specs()] == ["good", "unmade"]
+            scoring = build(runtime, *runtime._list_scoring_specs())
+            await scoring.score_due()
+            run = await runtime.run("a", "hi")
+            await runtime._sweep_scoring()
+            # While the sweep is at it, which leaves a run so new to its next look, it looks alone.
+            while len(found := {it.by: it for it in await list_scores(runtime)}) < 2:
+                await scoring.score_due()
+                await asyncio.sleep(0.01)
+            assert {it.run_id for it in found.values()} == {run.run_id}
+            assert found["good"].score.value == 1.0
+            assert "AWAKEN_EVAL_MODULES" in (found["unmade"].score.error or "")
 
     asyncio.run(main())

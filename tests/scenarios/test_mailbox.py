@@ -14,12 +14,14 @@ from awaken import (
     RunRequest,
     RunStatus,
     SubmitReceipt,
+    TenantLimits,
     UnknownRun,
     user,
 )
 from awaken.buses.memory import MemoryBus
 from awaken.contracts.messages.message import as_blocks
-from awaken.errors import DedupeConflict, InvalidResume, LimitExceeded, QueueFull
+from awaken.contracts.tenancy import namespace_of
+from awaken.errors import DedupeConflict, InvalidResume, LimitExceeded, QueueFull, TenantQueueFull
 from awaken.mailbox import submissions
 from awaken.mailbox.mailbox import Mailbox
 from awaken.messages import Role
@@ -397,6 +399,55 @@ def test_a_full_mailbox_refuses_more_until_there_is_room() -> None:
         assert post.store.counts == 2, "it is counted at most once a second"
 
     played(scenario, store=Counted, queue_limit=3)
+
+
+def test_a_tenant_with_a_full_queue_is_refused_and_others_are_not() -> None:
+    tenants = {"ann": TenantLimits(queue_limit=2), "*": TenantLimits(queue_limit=3)}
+
+    async def scenario(post: Post) -> None:
+        for n in range(2):
+            await submit_of(post, "ann", f"t{n}")
+        with pytest.raises(TenantQueueFull, match=r"'ann' has 2 .* `queue_limit`") as refused:
+            await submit_of(post, "ann", "t2")
+        with pytest.raises(TenantQueueFull):
+            # The operator counts as the tenant whose thread it is.
+            await submit_of(post, None, "@ann:t2")
+        for n in range(3):
+            await submit_of(post, "bob", f"t{n}")
+        with pytest.raises(TenantQueueFull):
+            await submit_of(post, "bob", "t3")
+        for n in range(5):
+            await submit_of(post, None, f"free-{n}")
+        (claimed,) = await post.claim()
+        await post.store.release(claimed.dispatch_id, claimed.claim_token or "")
+        post.clock.advance(refused.value.retry_after_ms)
+        await submit_of(post, "ann", "t2")
+
+    played(scenario, tenants=tenants)
+
+
+def test_a_burst_of_a_tenant_does_not_get_past_its_bound() -> None:
+    async def scenario(post: Post) -> None:
+        for _ in range(2):
+            outcomes = await gathered(64, lambda n: submit_of(post, "ann", f"t{n}"))
+            assert sum(isinstance(it, TenantQueueFull) for it in outcomes) >= 58
+        assert (await post.store.count_queued_by_tenant()) == {"ann": 6}
+
+    played(scenario, tenants={"ann": TenantLimits(queue_limit=6)})
+
+
+async def submit_of(post: Post, tenant: str | None, thread: str) -> None:
+    thread_id = namespace_of(tenant) + thread
+    request = RunRequest(agent_id="a", thread_id=thread_id, tenant_id=tenant, messages=(user("x"),))
+    await post.mailbox.submit(request)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"": TenantLimits()}, {" ann": TenantLimits()}, {"ann": 3}, ["ann"], {7: None}]
+)
+def test_limits_of_what_is_no_tenant_are_refused(wrong: Any) -> None:
+    with pytest.raises(InvalidInput, match="tenants"):
+        MailboxConfig(tenants=wrong)
 
 
 def test_a_burst_at_the_start_does_not_get_past_the_bound() -> None:

@@ -251,11 +251,13 @@ class LeftToOthers(logging.Handler):
 
 
 def test_a_dispatch_whose_agent_is_unusable_here_is_left_to_a_worker_that_can(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    # By its method: a logger remembers what is enabled, from tests before, until a level is set.
+    caplog.set_level(logging.INFO, failures.logger.name)
+
     async def scenario() -> None:
         left = LeftToOthers()
-        monkeypatch.setattr(failures.logger, "level", logging.INFO)
         monkeypatch.setattr(failures.logger, "handlers", [left])
         needs = layer(1, agent("One.", plugin_ids=("needed",)))
         without = Process(sqlite(tmp_path), [])

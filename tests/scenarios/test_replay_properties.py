@@ -11,8 +11,10 @@ from tests.sampling import choose_size, sampled
 
 from awaken.bootstrap.replays import _make_store
 from awaken.bootstrap.run_services import build_services
+from awaken.contracts.evals.errors import CannotReplay
 from awaken.contracts.evals.recordings import RecordedCall, Recording
 from awaken.contracts.evals.worlds import DivergenceKind, ModelSource, World
+from awaken.contracts.storage.queries import RunQuery
 from awaken.contracts.suspension.tickets import DecisionAction
 from awaken.contracts.tool_results import ToolStatus
 from awaken.evals.divergences import find_divergences, strip_message
@@ -74,6 +76,30 @@ def test_generated_runs_verify_equal_without_executing_anything() -> None:
     assert {name for name, count in seen.items() if count} >= wanted, seen
 
 
+def test_generated_runs_whose_log_was_purged_are_never_called_diverged() -> None:
+    counts = {"same": 0, "cannot": 0}
+
+    async def verify(generated: Generated) -> None:
+        await generated.store.purge(1 << 50)
+        replays = build_generated_replays(generated)
+        recorder = Recorder(generated.store, generated.handle, "test")
+        # Earlier runs of a thread are gone with their logs.
+        for it in (await generated.store.list_runs(RunQuery())).items:
+            recording = await recorder.record(it.run_id)
+            assert recording.incomplete
+            try:
+                result = await replays.replay(recording)
+            except CannotReplay as error:
+                counts["cannot" if "purged" in str(error) else str(error)] += 1
+            else:
+                assert result.is_same, (generated.seed, result.divergences)
+                counts["same"] += 1
+
+    for seed in range(choose_size(120, 2_000)):
+        asyncio.run(verify(play_generated(seed)))
+    assert counts["cannot"] <= counts["same"] // 50, counts
+
+
 def note_kinds(seen: dict[str, int], recording: Recording, generated: Generated) -> None:
     for step in recording.steps:
         found = {
@@ -114,6 +140,7 @@ def flip(recording: Recording, step: int, place: int) -> Recording:
 
 def test_one_result_that_differs_is_found_at_exactly_its_place() -> None:
     wanted, found, seed = choose_size(60, 1_000), 0, 10_000
+    lasts = [0]
 
     async def find(generated: Generated) -> int:
         replays, count = build_generated_replays(generated), 0
@@ -121,9 +148,16 @@ def test_one_result_that_differs_is_found_at_exactly_its_place() -> None:
             flips = list(list_flips(recording))
             if not flips:
                 continue
-            step, place, call = random.Random(generated.seed).choice(flips)
-            replayed = (await replays.replay(flip(recording, step, place))).replayed
-            first = find_divergences(recording, replayed)[0]
+            chance = random.Random(generated.seed)
+            step, place, call = flips[-1] if chance.random() < 0.3 else chance.choice(flips)
+            flipped = decode_recording(encode_recording(flip(recording, step, place)))
+            result = await replays.replay(flipped)
+            # The recording by itself says which of its results is not what the run had.
+            shown = result.divergences[0]
+            assert (shown.step, shown.kind) == (step, DivergenceKind.RESULT), generated.seed
+            assert shown.path == f"/calls/{place}/result", generated.seed
+            lasts[0] += step == len(recording.steps)
+            first = find_divergences(recording, result.replayed)[0]
             assert (first.step, first.kind) == (step, DivergenceKind.RESULT), generated.seed
             assert first.path == f"/calls/{place}/result/message", generated.seed
             assert first.recorded == call.result.message
@@ -134,6 +168,8 @@ def test_one_result_that_differs_is_found_at_exactly_its_place() -> None:
     while found < wanted:
         found += asyncio.run(find(play_generated(seed, has_crashes=False)))
         seed += 1
+    # Of the last round no later request tells.
+    assert lasts[0], lasts
 
 
 def test_a_fork_at_any_point_has_what_the_run_had_there() -> None:

@@ -62,7 +62,7 @@ from awaken.plugins import (
     StateScope,
 )
 from awaken.stores import MemoryProfileStore, MemoryStore, WaitingReason
-from awaken.testing import ScriptedModel, ToolCalls
+from awaken.testing import FakeClock, ScriptedModel, ToolCalls
 from awaken.tools import Delegation, TaskContext, ToolDescriptor, ToolStatus
 
 from .asking import finished, open_tickets, retold
@@ -215,9 +215,17 @@ def test_the_reason_that_a_backend_gives_says_what_the_run_waits_for(
 
 def test_a_remote_run_records_what_it_was_given_and_marks_what_it_said() -> None:
     async def scenario() -> None:
-        backend = FakeBackend(said("one"), said("two"), waits(BackendRunStatus.WAITING_INPUT))
-        async with remote_runtime(backend, None) as rt:
+        clock = FakeClock()
+
+        async def take_its_time(_: Request) -> BackendRunResult:
+            clock.advance(40)
+            return said("two")
+
+        backend = FakeBackend(said("one"), take_its_time, waits(BackendRunStatus.WAITING_INPUT))
+        async with remote_runtime(backend, None, clock=clock) as rt:
             await rt.run("far", "first", thread_id="t")
+            clock.advance(5)
+            began_at = clock.now_ms()
             events = [it async for it in rt.stream("far", "second", thread_id="t")]
             record = await rt.get_run(events[-1].run_id)  # type: ignore[union-attr]
             assert (record.input.from_seq, record.input.to_seq) == (3, 3)
@@ -225,17 +233,13 @@ def test_a_remote_run_records_what_it_was_given_and_marks_what_it_said() -> None
             mark = messages[3].metadata
             assert mark is not None
             assert (mark.run_id, mark.step_index) == (record.run_id, 0)
-            assert record.finished_at is not None
-            assert record.started_at is not None
-            assert record.created_at <= record.started_at <= record.finished_at
-            assert record.updated_at == record.finished_at
-            # Milliseconds, not seconds.
-            assert record.created_at > 1_000_000_000_000
+            assert record.created_at == record.started_at == began_at
+            assert record.updated_at == record.finished_at == began_at + 40
             (start,) = [it for it in events if isinstance(it, StepStart)]
             assert messages[3].id == start.message_id
             (complete,) = [it for it in events if isinstance(it, InferenceComplete)]
             assert (complete.model, complete.usage) == ("", None)
-            assert 0 <= complete.duration_ms <= record.finished_at - record.started_at
+            assert (complete.started_at, complete.duration_ms) == (began_at, 40)
             waiting = await rt.get_run((await rt.run("far", "third", thread_id="t")).run_id)
             assert (waiting.status, waiting.finished_at) == (RunStatus.WAITING, None)
 

@@ -311,7 +311,7 @@ def test_an_update_that_cannot_be_stored_is_an_error_and_changes_nothing() -> No
 
     story = play([ToolCalls([("once", {}), ("pure", {})]), "ok"], tools=[once, pure])
 
-    assert ["JSON form" in story.answers[0], "cannot encode" in story.answers[1]] == [True, True]
+    assert all("Encoding objects of type object" in it for it in story.answers)
     assert story.termination == NaturalEnd()
 
 

@@ -335,7 +335,7 @@ def test_a_decision_from_anywhere_lets_the_run_go_on_under_its_own_id() -> None:
             receipt = await node.submit()
             ticket_id = await open_ticket(truth)
             assert node.worker.in_flight == 0, "what waits holds nothing"
-            assert await truth.request_cancel("t", "x") is False, "not even a claim"
+            assert await truth.request_cancel("t", "x") is None, "not even a claim"
         other = Mailbox(truth, MemoryBus(), truth.clock, Uuid7Source(), MailboxConfig())
         given = [(ticket_id, ToolCallResume(decision_id="d", result="yes"))]
         receipts = await asyncio.gather(*(other.decide(given) for _ in range(100)))

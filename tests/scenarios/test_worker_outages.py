@@ -223,7 +223,7 @@ def test_a_blocked_event_loop_costs_no_lease() -> None:
         node = Node(truth, [agent], clock=clock, lease_ms=lease_ms, renew_ms=100)
         heartbeat = Heartbeat(truth, clock, ids, node.config, "real")
         engine = RunEngine(truth, node.engine.registry, node.engine.services, heartbeat)
-        worker = Worker(engine, node.mailbox, heartbeat, worker_id="real")
+        worker = Worker(engine, node.mailbox, heartbeat)
         worker.start()
         receipt = await node.submit()
         async with asyncio.timeout(40):

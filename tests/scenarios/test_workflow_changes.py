@@ -137,7 +137,7 @@ def new(name: str) -> Code:  # noqa: C901
             case "a value":
                 await ctx.uuid()
             case "a retry":
-                await ctx.call(act, "one")
+                await ctx.call("other", text="one", retry=2)
             case "an error":
                 raise ValueError("oops")
         return await _act_later(ctx)

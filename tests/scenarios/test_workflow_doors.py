@@ -5,6 +5,7 @@ import contextlib
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from awaken import (
@@ -29,7 +30,7 @@ from awaken.services.workflows import send_event
 from awaken.testing import make_virtual_runtime, run_in_virtual_time, wait_for_end
 from awaken.tools import StepRetry
 
-from .each_store import NewStore, each_store, sqlite
+from .each_store import NewStore, each_store, memory, sqlite
 from .test_workflow_edges import fails_with, play, slow
 from .test_workflows import World, awaited, ended, until
 
@@ -222,6 +223,38 @@ async def test_the_code_sees_the_user_that_it_was_started_for(
         assert (await ended(runtime, run.run_id)).output == ["for ann", "hi", "of ann"]
 
 
+@awaited
+async def test_a_workflow_sees_nothing_of_the_requests_that_let_it_go_on(tmp_path: Path) -> None:
+    seen: list[Any] = []
+
+    @workflow
+    async def flow(ctx: WorkflowContext) -> None:
+        seen.append(ctx.run)
+        await ctx.wait_for("message")
+        await ctx.wait_for("go")
+
+    async with World(memory, tmp_path).process(flow) as runtime:
+        first = {"user_id": "ann", "session_id": "one", "transport_request_id": "a"}
+        run = await (
+            await runtime.start(RunRequest(agent_id="flow", messages=(user("{}"),), **first))
+        ).result()
+        second = {"user_id": "bob", "session_id": "two", "transport_request_id": "b"}
+        said = RunRequest(thread_id=run.thread_id, messages=(user("hi"),), **second)
+        await runtime.start(said)
+        await until(runtime, lambda: _is_waiting_for_go(runtime, run.run_id))
+        await runtime.send_event(run.run_id, "go", None)
+        await ended(runtime, run.run_id)
+    assert len(seen) == 3
+    assert [*map(msgspec.to_builtins, seen)] == [msgspec.to_builtins(seen[0])] * 3
+    assert (seen[0].run_id, seen[0].user_id) == (run.run_id, "ann")
+
+
+async def _is_waiting_for_go(runtime: AgentRuntime, run_id: str) -> bool:
+    run = await runtime.get_run(run_id)
+    found = await runtime.store.list_run_tickets(run.thread_id, run_id)
+    return any((it.tool_name, it.status) == ("go", "open") for it in found)
+
+
 @each_store
 @awaited
 async def test_an_event_follows_a_run_that_continued_as_new(
@@ -251,6 +284,13 @@ async def test_an_event_follows_a_run_that_continued_as_new(
             await runtime.send_event(first.run_id, "go", 8, event_id="e")
         with pytest.raises(RunHasEnded, match="continued as run"):
             await runtime.send_event(first.run_id, "go", 9)
+
+        # Another run of the same workflow on the thread is not what the first one became.
+        other = await runtime.run("flow", {"n": 2}, thread_id=first.thread_id)
+        with pytest.raises(RunHasEnded, match="continued as run"):
+            await runtime.send_event(first.run_id, "go", 10)
+        await runtime.send_event(other.run_id, "go", 11)
+        assert (await ended(runtime, other.run_id)).output == 11
 
 
 @awaited
@@ -282,3 +322,21 @@ def test_the_first_parameter_of_a_workflow_is_its_context() -> None:
         return None
 
     assert workflow(plain).id == "plain"
+
+
+@tool(effect="none")
+async def describe() -> dict[str, object]:
+    """Describe something."""
+    return {"size": 3, "tags": ["a"]}
+
+
+def test_a_step_returns_an_object_of_any_values() -> None:
+    @workflow(tools=[describe])
+    async def flow(ctx: WorkflowContext) -> dict[str, Any]:
+        return await ctx.call(describe)
+
+    async def story() -> None:
+        async with AgentRuntime([flow]) as runtime:
+            assert (await runtime.run("flow", {})).output == {"size": 3, "tags": ["a"]}
+
+    asyncio.run(story())

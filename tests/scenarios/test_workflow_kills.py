@@ -8,6 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from tests.postgres.server import new_schema, server
 from tests.sampling import choose_size, sampled
 
 from awaken import RunStatus
@@ -20,7 +21,11 @@ ROUNDS, RUNS = 6, 6
 
 async def start(folder: Path) -> asyncio.subprocess.Process:
     process = await asyncio.create_subprocess_exec(
-        sys.executable, str(SCRIPT), str(folder), stdout=asyncio.subprocess.PIPE
+        sys.executable,
+        str(SCRIPT),
+        str(folder),
+        *workflow_process.PLACE,
+        stdout=asyncio.subprocess.PIPE,
     )
     assert process.stdout is not None
     assert await asyncio.wait_for(process.stdout.readline(), 60) == b"ready\n"
@@ -33,10 +38,13 @@ async def kill(process: asyncio.subprocess.Process) -> None:
 
 
 @sampled
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
 def test_workflows_end_once_whatever_process_is_killed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(workflow_process, "FOLDER", tmp_path)
+    place = (server().url, new_schema()) if kind == "postgres" else ()
+    monkeypatch.setattr(workflow_process, "PLACE", place)
     chance = random.Random(7)
 
     async def story() -> None:
@@ -44,7 +52,7 @@ def test_workflows_end_once_whatever_process_is_killed(
         try:
             async with workflow_process.make_runtime(has_worker=False) as runtime:
                 receipts = [await runtime.submit("busy", {"rounds": ROUNDS}) for _ in range(RUNS)]
-                for cycle in range(choose_size(4, 40)):
+                for cycle in range(choose_size(2 if place else 4, 40)):
                     await asyncio.sleep(chance.uniform(0.05, 0.6))
                     await kill(processes[cycle % 2])
                     processes[cycle % 2] = await start(tmp_path)

@@ -29,7 +29,7 @@ from awaken import (
 from awaken.contracts.runs.records import RunRecord, RunRequest
 from awaken.errors import OutcomeUnknown, StepFailed, StepTimedOut
 from awaken.mailbox.mailbox import Mailbox
-from awaken.mailbox.workflow_runs import make_event
+from awaken.mailbox.workflow_runs import SentEvent, make_event
 from awaken.stores import InputMode
 from awaken.testing import AgentReport, ScriptedModel, simulate_agent
 from awaken.tools import StepRetry
@@ -165,6 +165,24 @@ async def events(ctx: WorkflowContext) -> int:
 
 
 @workflow(tools=TOOLS)
+async def rivals(ctx: WorkflowContext) -> int:
+    # What a loser took and did nothing with stays for the next step.
+    await ctx.sleep(20)
+
+    async def read() -> int:
+        return int(await ctx.wait_for("n", int))
+
+    _, first = await ctx.race(read(), ctx.gather(read(), ctx.wait_for("never")))
+    EYES.see(ctx, "first", first)
+    await ctx.call(save, first)
+    winner, second = await ctx.race(ctx.wait_for("n", int), ctx.race(read(), read()))
+    second = second if winner == 0 else second[1]
+    EYES.see(ctx, "second", second)
+    third = EYES.see(ctx, "third", await ctx.wait_for("n", int))
+    return int(first * 100 + second * 10 + third)
+
+
+@workflow(tools=TOOLS)
 async def late(ctx: WorkflowContext) -> int:
     try:
         await ctx.wait_for("never", timeout=5)
@@ -241,6 +259,16 @@ async def cancels(ctx: WorkflowContext) -> int:
     finally:
         await ctx.call(save, 9)
     return 7
+
+
+@workflow(tools=TOOLS)
+async def stops(ctx: WorkflowContext) -> int:
+    # Cancelled while it executes: steps, their commits and a child are under way.
+    try:
+        while True:
+            await ctx.gather(ctx.call(look, 1), ctx.call(save, 2), ctx.ask("inner", {"x": 1}))
+    finally:
+        await ctx.call(save, 9)
 
 
 @tool(effect="none")
@@ -356,18 +384,19 @@ def sends(agent_id: str, *numbers: int) -> Callable[[Mailbox], Any]:
         for number in numbers:
             for _ in range(2):
                 run = await opened(mailbox)
-                request = await make_event(mailbox.services, run, "n", number, f"id {number}")
+                event = SentEvent(run_id=RUN, name="n", payload=number, event_id=f"id {number}")
+                request = await make_event(mailbox.services, run, event)
                 key = f"event:{number}"
                 await mailbox.submit(request, mode=InputMode.STEER, dedupe_key=key, asked=number)
 
     return story
 
 
-def cancelling(agent_id: str) -> Callable[[Mailbox], Any]:
+def cancelling(agent_id: str, after_s: float = 3) -> Callable[[Mailbox], Any]:
     async def story(mailbox: Mailbox) -> None:
         await start(mailbox, agent_id)
         await opened(mailbox)
-        await asyncio.sleep(3)
+        await asyncio.sleep(after_s)
         while not (await mailbox.services.store.load_run(RUN)).status.is_terminal:
             await mailbox.cancel(RUN)
             await asyncio.sleep(60)
@@ -399,6 +428,8 @@ def answers(*wanted: str) -> Callable[[RunRecord], str | None]:
 
 
 def is_cancelled(run: RunRecord) -> str | None:
+    if run.parent_run_id is not None:
+        return None if run.status.is_terminal else f"is {run.status}"
     return None if isinstance(run.termination, Cancelled) else f"ended {run.termination!r}"
 
 
@@ -409,6 +440,12 @@ CASES: dict[str, tuple[Any, Any, Callable[[RunRecord], str | None]]] = {
     "races": (races, "{}", answers("7")),
     "sleeps": (sleeps, "{}", answers("7")),
     "events": (events, sends("events", 1, 2, 3), answers("123")),
+    # Which of several waiting branches takes an event is up to the schedule; each is used once.
+    "rivals": (
+        rivals,
+        sends("rivals", 1, 2, 3),
+        answers(*map("".join, itertools.permutations("123"))),
+    ),
     "late": (late, "{}", answers("7")),
     "approvals": (approvals, "{}", answers("7")),
     "children": ([children, inner, helper], "{}", answers("7")),
@@ -422,6 +459,7 @@ CASES: dict[str, tuple[Any, Any, Callable[[RunRecord], str | None]]] = {
     "swallows": (swallows, "{}", answers("7")),
     "sets": (sets, "{}", answers("7")),
     "cancels": (cancels, cancelling("cancels"), is_cancelled),
+    "stops": ([stops, inner], cancelling("stops", 0.015), is_cancelled),
 }
 
 
@@ -469,7 +507,7 @@ def test_a_workflow_on_sqlite_survives_a_crash(name: str, make_sqlite: MakeStore
 
 
 @sampled
-@pytest.mark.parametrize("name", CASES if IS_EVERYTHING else ["events", "losers"])
+@pytest.mark.parametrize("name", CASES if IS_EVERYTHING else ["events", "rivals", "losers"])
 def test_a_workflow_on_postgres_survives_a_crash(name: str, tmp_path: Path) -> None:
     with postgres_trials(tmp_path) as make:
         sweep(name, schedules=1, crash_points=choose_size(2, 6), make_store=make)

@@ -2,11 +2,14 @@
 
 import asyncio
 import contextlib
+import subprocess
 from collections.abc import Awaitable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.forked_python import ForkedPython
+from tests.postgres.server import new_schema, server
 
 from awaken import AgentRuntime, MailboxConfig, ToolError, WorkflowContext, tool, workflow
 from awaken.errors import StepFailed, StepTimedOut
@@ -15,6 +18,7 @@ from awaken.testing import make_virtual_runtime, run_in_virtual_time, wait_for_e
 from awaken.testing.virtual_time import VirtualClock
 from awaken.tools import StepRetry
 
+from . import killed_process
 from .each_store import NewStore, each_store
 
 SLEEPERS = 20
@@ -98,12 +102,11 @@ async def sleeps(ctx: WorkflowContext, seconds: float) -> int:
     return await ctx.now() - before - round(seconds * 1000)
 
 
-@pytest.mark.parametrize("left_s", [20, 60, 600])
+@pytest.mark.parametrize("left_s", [1, 3, 20, 60, 600])
 def test_a_timer_of_a_process_that_is_gone_wakes_in_another_within_a_second(left_s: int) -> None:
     async def story() -> None:
         clock = VirtualClock()
         store = MemoryStore(clock=clock, is_shared=True)
-        # Another process hears of a timer at its next sweep, every 15 seconds.
         calm = MailboxConfig(lease_ms=1 << 45)
         options: dict[str, Any] = {"clock": clock, "store": store, "mailbox": calm}
         async with AgentRuntime([sleeps], **options) as other:
@@ -174,5 +177,27 @@ def test_timers_of_a_branch_fire_while_another_branch_executes(
         async with AgentRuntime([races], store=store, mailbox=NO_SWEEP) as runtime:
             result = await asyncio.wait_for(runtime.run("races", {}), 50)
             assert result.output == [1, 1, "expired"]
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+def test_a_timer_of_a_killed_process_is_met_by_another_without_a_sweep(
+    kind: str, tmp_path: Path
+) -> None:
+    place = (str(tmp_path / "w.db"), "") if kind == "sqlite" else (server().url, new_schema())
+
+    async def story() -> None:
+        store = killed_process.open_store(kind, *place)
+        async with AgentRuntime([killed_process.nap], store=store, mailbox=NO_SWEEP) as runtime:
+            # Its only sweep and its own timers are over before the other process begins.
+            await wait_for_end(runtime, (await runtime.start("nap", {})).run_id)
+            arguments = (killed_process.__file__, "sleep", kind, *place)
+            with ForkedPython(*arguments, stdout=subprocess.PIPE) as process:
+                assert process.stdout is not None
+                line = await asyncio.to_thread(process.stdout.readline)
+                process.kill()
+            async with asyncio.timeout(30):
+                await wait_for_end(runtime, line.decode().strip())
 
     asyncio.run(story())

@@ -23,6 +23,8 @@ from awaken import (
     tool,
     workflow,
 )
+from awaken.contracts.storage.outbox import end_message_id
+from awaken.contracts.storage.queries import DispatchQuery
 from awaken.contracts.workflows.steps import read_path
 from awaken.errors import (
     DedupeConflict,
@@ -680,3 +682,33 @@ async def test_what_was_asked_is_cancelled_and_what_was_started_goes_on(
         assert gone.run_id != free
         await runtime.send_event(free, "go", "on")
         assert (await ended(runtime, free)).text == "free on"
+
+
+@each_store
+@awaited
+async def test_the_end_of_what_a_workflow_started_does_not_begin_it_again(
+    new_store: NewStore, tmp_path: Path
+) -> None:
+    world = World(new_store, tmp_path)
+
+    @workflow
+    async def child(_ctx: WorkflowContext) -> str:
+        return "done"
+
+    @workflow
+    async def parent(ctx: WorkflowContext, order: str) -> str:
+        return f"{order} {await ctx.start(child, {})}"
+
+    async with world.process(parent, child) as runtime:
+        run = await runtime.run("parent", "first")
+        started = run.text.removeprefix("first ")
+
+        async def told() -> Any:
+            page = await runtime.store.list_dispatches(DispatchQuery(thread_id=run.thread_id))
+            news = [it for it in page.items if it.dispatch_id == end_message_id(started)]
+            return news if news and news[0].status.is_terminal else None
+
+        await until(runtime, told)
+        assert [it.run_id for it in await runtime.list_runs(thread_id=run.thread_id)] == [
+            run.run_id
+        ]

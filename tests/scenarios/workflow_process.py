@@ -1,4 +1,7 @@
-"""A worker process with workflows, for tests that kill it: `workflow_process.py FOLDER`."""
+"""A worker process with workflows, for tests that kill it: `workflow_process.py FOLDER …`.
+
+The store is a file of SQLite in the folder, or Postgres if its URL and a schema follow.
+"""
 
 import asyncio
 import os
@@ -7,12 +10,14 @@ from pathlib import Path
 
 from awaken import AgentRuntime, MailboxConfig, ToolContext, WorkflowContext, tool, workflow
 from awaken.errors import OutcomeUnknown
-from awaken.stores import SqliteStore
+from awaken.stores import PostgresStore, SqliteStore, Store
 
 QUICK = MailboxConfig(
     lease_ms=800, renew_ms=200, sweep_ms=400, poll_ms=20, drain_ms=200, max_attempts=200
 )
 FOLDER = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
+PLACE = tuple(sys.argv[2:4])
+"""The URL of Postgres and the schema, if any."""
 
 
 def note(kind: str, ctx: ToolContext) -> None:
@@ -53,7 +58,10 @@ async def busy(ctx: WorkflowContext, rounds: int) -> int:
 
 
 def make_runtime(*, has_worker: bool = True) -> AgentRuntime:
-    store = SqliteStore(FOLDER / "store.db")
+    store: Store = SqliteStore(FOLDER / "store.db")
+    if PLACE:
+        url, schema = PLACE
+        store = PostgresStore(url, schema=schema)
     return AgentRuntime([busy], store=store, mailbox=QUICK, has_worker=has_worker)
 
 

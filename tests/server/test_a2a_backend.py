@@ -443,6 +443,14 @@ def test_a_broken_stream_is_followed_again() -> None:
     assert peer.places() == [SEND, SUBSCRIBE, GET, SUBSCRIBE, GET]
 
 
+def test_a_stream_that_begins_with_an_answered_question_does_not_end_the_turn() -> None:
+    peer = RawPeer().on(SEND, {"task": task("WORKING")})
+    peer.on(SUBSCRIBE, events({"task": task("INPUT_REQUIRED")}), events(moved("COMPLETED")))
+    peer.on(GET, task("WORKING"), task("COMPLETED", text="whole"))
+    assert against(peer, Turns.run).text == "whole"
+    assert peer.places() == [SEND, SUBSCRIBE, GET, SUBSCRIBE, GET]
+
+
 def test_without_streams_the_task_is_asked_for_through_every_transient_failure() -> None:
     peer = RawPeer().on(SEND, {"task": task("SUBMITTED")})
     failures = [Response(status_code=it) for it in (503, 500, 429)]

@@ -1,6 +1,7 @@
 """A2A tasks as streams: tokens as they come, cut anywhere and attached again."""
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
@@ -18,7 +19,9 @@ from awaken import (
     StreamReset,
     TextDelta,
 )
-from awaken.protocols.a2a.projection import TaskProjection
+from awaken.events import ErrorEvent
+from awaken.protocols.a2a.projection import TaskEncoder, TaskProjection
+from awaken.protocols.a2a.refusals import rest_error
 from awaken.testing import Chunks, ToolCalls, Turn
 
 from .a2a_world import (
@@ -93,7 +96,7 @@ def test_a_stream_ends_when_the_task_waits_and_goes_on_with_its_answer() -> None
             assert states(first) == ["SUBMITTED", "WORKING", "INPUT_REQUIRED"]
             task = first[0].data["task"]
             second = await caller.stream("yes", taskId=task["id"])
-            assert states(second) == ["INPUT_REQUIRED", "WORKING", "COMPLETED"]
+            assert states(second) == ["WORKING", "WORKING", "COMPLETED"]
             assert second[0].data["task"]["artifacts"][0]["parts"] == [{"text": "Let me ask."}]
             assert artifact(second) == "Fine, done."
             ids = [it.id for it in (*first, *second) if it.id is not None]
@@ -243,3 +246,15 @@ def _end(response: str, termination: Any = None) -> RunFinish:
         result={"response": response},
         termination=termination or NaturalEnd(),
     )
+
+
+@pytest.mark.parametrize(
+    ("code", "status"),
+    [("unknown_run", 404), ("unknown_thread", 404), ("server_stopping", 503), (None, 503)],
+)
+def test_a_stream_that_breaks_says_whether_to_attach_again(code: str | None, status: int) -> None:
+    encoder = TaskEncoder(TaskProjection("r", "t"), lambda it: it, rest_error)
+    (frame,) = encoder.encode(ErrorEvent(message="over", code=code))
+    error = json.loads(frame.decode().split("data: ")[1])["error"]
+    named = {404: "NOT_FOUND", 503: "UNAVAILABLE"}
+    assert (error["code"], error["status"]) == (status, named[status])

@@ -171,13 +171,13 @@ def test_several_questions_are_answered_one_by_one_or_together() -> None:
             assert task["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"
             answer = [{"data": {"callId": "call_1", "approved": True}}]
             opening = await caller.stream("first", taskId=task["id"], parts=answer)
-            assert states(opening) == ["INPUT_REQUIRED", "WORKING", "INPUT_REQUIRED"]
+            assert states(opening) == ["WORKING", "WORKING", "INPUT_REQUIRED"]
             *_, data = opening[-1].data["statusUpdate"]["status"]["message"]["parts"]
             assert [it["callId"] for it in data["data"]["questions"]] == ["call_2"]
             _, got = await caller.rest("GET", f"/tasks/{task['id']}")
             assert got["status"]["message"]["parts"][-1] == data
             ended = await caller.stream("left", taskId=task["id"])
-            assert states(ended) == ["INPUT_REQUIRED", "WORKING", "COMPLETED"]
+            assert states(ended) == ["WORKING", "WORKING", "COMPLETED"]
             task = await caller.send("two")
             answers = [
                 {"data": {"callId": "call_3", "approved": False}},
@@ -283,7 +283,7 @@ def test_a_task_is_answered_and_followed_in_another_process(tmp_path: Path) -> N
             async with other.subscribing(waiting["id"]) as (opening, rest):
                 assert opening.data["task"]["status"]["message"] == waiting["status"]["message"]
                 heard = await other.stream("the left", taskId=waiting["id"])
-                assert states(heard) == ["INPUT_REQUIRED", "WORKING", "COMPLETED"]
+                assert states(heard) == ["WORKING", "WORKING", "COMPLETED"]
                 assert states(await rest()) == ["WORKING", "COMPLETED"]
             assert (artifact(heard) or "").startswith("From the")
             whole = await first.subscribe(waiting["id"], 0)
@@ -291,6 +291,36 @@ def test_a_task_is_answered_and_followed_in_another_process(tmp_path: Path) -> N
                 "SUBMITTED", "WORKING", "INPUT_REQUIRED", "WORKING", "COMPLETED",
             ]  # fmt: skip
             assert artifact(whole) == artifact(heard)
+
+    asyncio.run(scenario())
+
+
+def test_an_answered_task_works_before_a_worker_has_taken_it(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        asking = Agent("a", model=ScriptedModel([ASKS, "Fine."]), tools=[ask])
+        runtime = AgentRuntime([asking], store=f"sqlite:///{tmp_path}/s.db")
+        async with world(runtime) as caller:
+            task = await caller.send("one")
+            assert task["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"
+            free, claim = asyncio.Event(), runtime.store.claim
+
+            async def claim_later(*given: Any, **options: Any) -> Any:
+                await free.wait()
+                return await claim(*given, **options)
+
+            runtime.store.claim = claim_later  # type: ignore[method-assign]
+            at_once = {"configuration": {"returnImmediately": True}}
+            body = sending("the left", taskId=task["id"]) | at_once
+            _, replied = await caller.rest("POST", "/message:send", body)
+            _, got = await caller.rest("GET", f"/tasks/{task['id']}")
+            async with caller.subscribing(task["id"]) as (opening, rest):
+                for shown in (replied["task"], got, opening.data["task"]):
+                    assert shown["status"] | {"timestamp": ""} == {
+                        "state": "TASK_STATE_WORKING",
+                        "timestamp": "",
+                    }
+                free.set()
+                assert states(await rest()) == ["WORKING", "COMPLETED"]
 
     asyncio.run(scenario())
 

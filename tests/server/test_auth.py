@@ -139,6 +139,7 @@ def test_a_scope_that_is_missing_is_named() -> None:
         {"id": " "},
         {"tenant_id": ""},
         {"tenant_id": "  "},
+        {"tenant_id": " acme"},
         {"tenant_id": "(nobody)"},
         {"access": frozenset(Access)},
     ],

@@ -59,7 +59,7 @@ def test_a_draft_never_writes_a_secret_that_is_live() -> None:
             spec = {**PROVIDER, "api_key": key}
             await at.do(f"PUT {path}/providers/vendor", {"spec": spec})
             if is_published:
-                await at.do(f"POST {path}/publish", {}, 201)
+                await at.do(f"POST {path}/publish", {}, 201, if_match="*")
         ref = (await at.get("/v1/config/providers/vendor"))["api_key_ref"]
         assert at.runtime.managed.parts.resolver.resolve(ref) == "sk-good"
 
@@ -71,7 +71,7 @@ def test_a_write_refuses_a_dry_run_that_it_would_not_make() -> None:
         await at.do("PATCH /v1/config/agents/helper/overrides", {"system_prompt": "One."})
         draft = await at.draft(helper={"system_prompt": "Two."})
         for operation, body in (
-            ("POST /v1/config/rollback", {"publication": 1}),
+            ("POST /v1/config/rollback", {"publication": 1, "expected_head": 1}),
             ("POST /v1/config/agents/helper/restore", {"version": 1}),
             (f"POST /v1/config/drafts/{draft}/publish", {}),
             ("PATCH /v1/config/agents/helper/overrides", {"system_prompt": "Three."}),
@@ -93,7 +93,66 @@ def test_a_reviewer_publishes_what_was_read_and_nothing_later() -> None:
             body = {} if operation.startswith("POST") else None
             refused = await at.ask(operation, body, if_match='"2"')
             assert (refused.status, refused.json["code"]) == (409, "draft_conflict")
-        await at.do(f"POST {path}/publish", {}, 201, if_match='"3"')
+        blind = await at.ask(f"POST {path}/publish", {})
+        assert (blind.status, blind.json["code"]) == (428, "revision_required")
+        # What was compared says of which revision it is.
+        seen = (await at.get(f"{path}/diff"))["revision"]
+        await at.do(f"POST {path}/publish", {}, 201, if_match=f'"{seen}"')
+
+    world(scenario)
+
+
+def test_a_decision_names_what_the_caller_saw() -> None:
+    async def scenario(at: World) -> None:
+        for text in ("One.", "Two.", "Three."):
+            await at.do("PATCH /v1/config/agents/helper/overrides", {"system_prompt": text})
+        diff = await at.get("/v1/config/publications/3..1/diff")
+        assert [it["publication"] for it in diff["undone"]] == [3, 2]
+        assert (await at.get("/v1/config/publications/1..3/diff"))["undone"] == []
+        back, canary = "POST /v1/config/rollback", "/v1/config/canary"
+        plan = {"publication": 1, "percent": 5}
+        await at.do(f"POST {canary}", plan)
+        await at.do("PUT /v1/config/switches/agent/helper", {"state": "paused", "reason": "slow"})
+        for operation, body, status, code in (
+            (back, {"publication": 1}, 422, "invalid_body"),
+            (back, {"publication": 1, "expected_head": 2}, 409, "live_conflict"),
+            (back, {"publication": 1, "expected_head": 3}, 409, "publish_refused"),
+            (
+                back,
+                {"publication": 1, "expected_head": 3, "over_canary": {"publication": 2}},
+                409,
+                "canary_conflict",
+            ),
+            (f"POST {canary}/promote", {}, 422, "invalid_body"),
+            (f"POST {canary}/promote", {"publication": 2}, 409, "canary_conflict"),
+            (f"POST {canary}/promote", {"publication": 1, "since": 1}, 409, "canary_conflict"),
+            (f"DELETE {canary}", None, 400, "invalid_query"),
+            (f"DELETE {canary}?publication=2", None, 409, "canary_conflict"),
+            (f"DELETE {canary}?publication=1&since=1", None, 409, "canary_conflict"),
+            ("DELETE /v1/config/switches/agent/helper?set_at=1", None, 409, "switch_conflict"),
+        ):
+            refused = await at.ask(operation, body)
+            assert (refused.status, refused.json["code"]) == (status, code), (operation, body)
+        head = await at.get("/v1/config/head")
+        assert (head["publication"], head["canary"]["publication"]) == (3, 1)
+        seen = head["canary"]
+        await at.do(f"DELETE {canary}?publication=1&since={seen['since']}")
+        at_ms = head["switches"][0]["at"]
+        await at.do(f"DELETE /v1/config/switches/agent/helper?set_at={at_ms}", status=204)
+
+    world(scenario)
+
+
+def test_files_are_applied_to_the_publication_that_their_plan_was_made_for() -> None:
+    async def scenario(at: World) -> None:
+        files = {"records": {"agents": {"b": {"id": "b", "model_id": "fast"}}}}
+        plan = await at.do("POST /v1/config/plan", {"files": files})
+        options = {"expected_head": plan["head"] or 0}
+        await at.do("PATCH /v1/config/agents/helper/overrides", {"system_prompt": "Two."})
+        refused = await at.ask("POST /v1/config/apply", {"files": files, "options": options})
+        assert (refused.status, refused.json["code"]) == (409, "live_conflict")
+        assert (refused.json["expected"], refused.json["actual"]) == (0, 1)
+        await at.do("POST /v1/config/apply", {"files": files, "options": {"expected_head": 1}})
 
     world(scenario)
 

@@ -30,8 +30,8 @@ class Documented:
         self._document = document
         self._checked: set[str] = set()
 
-    async def do(self, operation: str, body: Any = None, status: int = 200) -> Any:
-        answer = await self._at.do(operation, body, status)
+    async def do(self, operation: str, body: Any = None, status: int = 200, **headers: str) -> Any:
+        answer = await self._at.do(operation, body, status, **headers)
         method, path = operation.partition("?")[0].split()
         template = self._find(method, path)
         described = self._document["paths"][template][method.lower()]["responses"][str(status)]
@@ -119,15 +119,15 @@ def test_the_replies_of_the_configuration_are_as_documented() -> None:
         await api.do(f"POST {place}/preview", status=201)
         await api.do(f"POST {place}/rebase", {})
         await api.do(f"DELETE {place}/agents/helper")
-        await api.do(f"POST {place}/publish", {"canary": {"percent": 10}}, 201)
-        await api.do("GET /v1/config/head")
-        await api.do("POST /v1/config/canary/promote", {})
+        await api.do(f"POST {place}/publish", {"canary": {"percent": 10}}, 201, if_match="*")
+        tried = (await api.do("GET /v1/config/head"))["canary"]["publication"]
+        await api.do("POST /v1/config/canary/promote", {"publication": tried})
         await api.do("GET /v1/config/publications?limit=2")
         await api.do("GET /v1/config/publications/2")
         await api.do("GET /v1/config/publications/1..2/diff")
-        await api.do("POST /v1/config/rollback", {"publication": 2}, 201)
+        await api.do("POST /v1/config/rollback", {"publication": 2, "expected_head": tried}, 201)
         await api.do("POST /v1/config/canary", {"publication": 1, "percent": 5})
-        await api.do("DELETE /v1/config/canary")
+        await api.do("DELETE /v1/config/canary?publication=1")
         await api.do("PUT /v1/config/switches/tool/look", {"state": "disabled", "reason": "r"})
         await api.do("GET /v1/config/switches")
         await api.do("GET /v1/config/secrets")

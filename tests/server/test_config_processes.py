@@ -79,14 +79,19 @@ ids = count(1)
 CLOCK = SystemClock()
 
 
-def call(operation: str, body: Any = None) -> tuple[int, Any]:
+def call(operation: str, body: Any = None, **more: str) -> tuple[int, Any]:
     """Send a request; returns the status and the JSON, or the lines of a stream.
+
+    Further keywords are headers, with `_` for `-`.
 
     An answer that ends before its end is an OSError, like a connection that was never made.
     """
     method, url = operation.split()
     data = None if body is None else json.dumps(body).encode()
-    headers = {"content-type": "application/json"}
+    headers = {
+        "content-type": "application/json",
+        **{name.replace("_", "-"): it for name, it in more.items()},
+    }
     asked = urllib.request.Request(url, data, headers, method=method)
     try:
         with urllib.request.urlopen(asked, timeout=20) as reply:
@@ -250,7 +255,7 @@ def test_a_publication_that_all_must_compile_is_refused_by_older_code(pair: Pair
         draft = put(pair.new, "POST", "drafts", {"title": "try"})["id"]
         put(pair.new, "PUT", f"drafts/{draft}/agents/{name}", {"spec": spec})
         url = f"{pair.new.url}/v1/config/drafts/{draft}/publish"
-        return call(f"POST {url}", {"require": "all"})
+        return call(f"POST {url}", {"require": "all"}, if_match="*")
 
     status, reply = publish(agent(delegates=["expert"]))
     assert (status, reply["code"]) == (409, "refused_by"), reply

@@ -183,6 +183,10 @@ def test_one_process_that_can_continue_the_run_does_so_although_another_refuses(
         new = Process(url, ["wrong"], is_old=False)
         old = Process(url, ["right"], is_old=True)
         async with new.runtime as rt, old.runtime:
+            # Who opened is known: the run is not held because the old code had no time to report.
+            store: Any = rt.store
+            live = await workers.list_workers(store, await store.now_ms())
+            assert [bool(it.slots) for it in live] == [True, True]
             await rt.decide(ticket)
             result = await rt.wait(run_id, timeout_ms=30_000)
             assert result.text == "right"

@@ -97,16 +97,16 @@ class Watch:
         self.told: dict[str, bytes] = {}
         self.statuses: dict[str, int] = {}
 
-    async def ask(self, operation: str, body: Any = None) -> Answer:
-        answer = await self.at.ask(operation, body)
+    async def ask(self, operation: str, body: Any = None, **headers: str) -> Answer:
+        answer = await self.at.ask(operation, body, **headers)
         shown = answer.body + json.dumps(answer.headers).encode()
         self.told[operation] = self.told.get(operation, b"") + shown
         self.statuses[operation] = answer.status
         assert answer.status < 500, (operation, answer.body)
         return answer
 
-    async def do(self, operation: str, body: Any = None) -> Any:
-        answer = await self.ask(operation, body)
+    async def do(self, operation: str, body: Any = None, **headers: str) -> Any:
+        answer = await self.ask(operation, body, **headers)
         assert answer.status < 300, (operation, answer.status, answer.body)
         return answer.json if answer.body else None
 
@@ -220,8 +220,9 @@ def test_a_secret_is_shown_by_no_reply_no_log_and_no_table(
         for operation in dict.fromkeys(read_paths(at, peer, draft, head["publication"])):
             await watch.ask(f"GET {operation}")
         stored = [it["ref"] for it in (await at.get("/v1/config/secrets"))["items"]]
-        await watch.do(f"POST /v1/config/drafts/{draft}/publish", {})
-        await watch.do("POST /v1/config/rollback", {"publication": 1})
+        await watch.do(f"POST /v1/config/drafts/{draft}/publish", {}, if_match="*")
+        live = (await at.get("/v1/config/head"))["publication"]
+        await watch.do("POST /v1/config/rollback", {"publication": 1, "expected_head": live})
         await watch.ask("GET /v1/audit-log?limit=1000")
         watch.told["activity"] = (await activity.leave()).body
         watch.told["logs"] = caplog.text.encode()

@@ -48,12 +48,16 @@ def test_a_write_under_a_key_happens_once_on_every_route(monkeypatch: pytest.Mon
         await twice("PUT /v1/config/secrets/own/one/key", {"value": "s3cret"})
         await twice("DELETE /v1/config/secrets/own/one/key", status=204)
         await at.do(f"PATCH {override}", {"max_rounds": 4})
-        await twice("POST /v1/config/rollback", {"publication": 1}, 201)
+        await twice("POST /v1/config/rollback", {"publication": 1, "expected_head": 2}, 201)
         for ending in ("DELETE /v1/config/canary", "POST /v1/config/canary/promote"):
             draft = await at.draft(helper={"system_prompt": ending})
             plan = {"canary": {"percent": 10}}
-            await at.do(f"POST /v1/config/drafts/{draft}/publish", plan, 201)
-            await twice(ending, {} if "promote" in ending else None)
+            made = await at.do(f"POST /v1/config/drafts/{draft}/publish", plan, 201, if_match="*")
+            number = made["publication"]
+            if "promote" in ending:
+                await twice(ending, {"publication": number})
+            else:
+                await twice(f"{ending}?publication={number}")
         # A key for something else is refused.
         other = {**PAUSE, "reason": "other"}
         key = "PUT /v1/config/switches/agent/helper"
@@ -101,7 +105,7 @@ def test_a_refusal_lists_at_most_a_hundred_problems_and_their_count() -> None:
         await at.do(f"PUT {path}/agents/x", {"spec": spec})
         reply = await at.do(f"POST {path}/validate")
         assert (len(reply["problems"]), reply["problem_count"]) == (100, 150)
-        assert (await at.ask(f"POST {path}/publish", {})).json["problem_count"] == 150
+        assert (await at.ask(f"POST {path}/publish", {}, if_match="*")).json["problem_count"] == 150
 
     world(scenario)
 

@@ -4,6 +4,8 @@ import asyncio
 import base64
 import hashlib
 import hmac
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,9 @@ import msgspec
 import pytest
 
 from awaken import Access, Agent, AgentRuntime
+from awaken.bootstrap.demo_evals import make_evals
 from awaken.contracts.config.audit import AuditQuery
+from awaken.contracts.evals.store import open_eval_store
 from awaken.contracts.runs.records import RunKind
 from awaken.contracts.storage.queries import RunQuery
 from awaken.contracts.storage.schedules import ScheduleStatus
@@ -173,6 +177,71 @@ def test_the_pages_of_memory_have_demo_data_which_is_removed_whole(store: str) -
     asyncio.run(main())
 
 
+DATASETS, EVALS, DATASET = "/v1/eval/datasets", "/v1/evals", "demo-data-refunds"
+
+
+def test_the_pages_of_datasets_and_evals_have_demo_data_which_is_removed_whole(store: str) -> None:
+    async def main() -> None:
+        runtime = make_runtime(store)
+        async with asyncio.timeout(60), runtime:
+            app = runtime.asgi(tokens())
+            for _ in range(2):
+                await do(app, "POST")
+                assert (await get(app, DATASETS))["datasets"] == []
+                assert (await get(app, EVALS))["evals"] == []
+                assert (await get(app, "/v1/eval/runs"))["runs"] == []
+                (listed,) = (await get(app, f"{DATASETS}?demo=true"))["datasets"]
+                assert (listed["id"], listed["is_demo"], listed["fixture_count"]) == (
+                    DATASET,
+                    True,
+                    6,
+                )
+                evals = [it["eval"] for it in (await get(app, f"{EVALS}?demo=true"))["evals"]]
+                gates = [(it["is_demo"], it["summary"]["gate"]["status"]) for it in evals]
+                assert gates == [(True, "passed"), (True, "failed")]
+            change, first = evals
+            items = (await get(app, f"{EVALS}/{change['eval_id']}/items"))["items"]
+            assert len(items) == change["planned"]
+            compared = await get(app, f"{EVALS}/{first['eval_id']}/compare/{change['eval_id']}")
+            assert compared["comparisons"]
+            assert len((await get(app, f"{DATASETS}/{DATASET}"))["spec"]["fixtures"]) == 6
+            await do(app, "DELETE")
+            for path in (f"{DATASETS}/{DATASET}", f"{EVALS}/{first['eval_id']}"):
+                assert (await say(app, "GET", path)).status == 404, path
+            evals_store = open_eval_store(runtime.store)
+            assert await evals_store.list_eval_items(change["eval_id"]) == ()
+            assert await evals_store.list_dataset_revisions(DATASET) == ()
+            hashes = list(make_evals(0).objects)
+            assert await evals_store.load_eval_objects(hashes) == {}
+        if store.startswith("sqlite"):
+            with closing(sqlite3.connect(store.removeprefix("sqlite:///"))) as file:
+                for table in ("eval_datasets", "eval_runs", "eval_items", "eval_objects"):
+                    assert file.execute(f"SELECT COUNT(*) FROM {table}").fetchone() == (0,), table
+
+    asyncio.run(main())
+
+
+def test_a_dataset_of_a_client_with_such_a_name_or_such_a_case_stays() -> None:
+    async def main() -> None:
+        runtime = make_runtime("memory://")
+        async with asyncio.timeout(60), runtime:
+            app = runtime.asgi(tokens())
+            await do(app, "POST")
+            copied = (await get(app, f"{DATASETS}/{DATASET}"))["spec"]["fixtures"][0]
+            await do(app, "DELETE")
+            for name in (DATASET, "copy"):
+                made = await say(
+                    app, "POST", DATASETS, {"id": name, "spec": {"fixtures": [copied]}}
+                )
+                assert made.status == 201, made
+                await do(app, "POST")
+                await do(app, "DELETE")
+            for name in (DATASET, "copy"):
+                assert (await get(app, f"{DATASETS}/{name}"))["spec"]["fixtures"], name
+
+    asyncio.run(main())
+
+
 SCHEDULE, TRIGGER = "demo-data-orders", "demo-data-parcels"
 HOOK_SECRET = "whsec_" + base64.b64encode(b"a secret that nobody has").decode()
 
@@ -279,6 +348,15 @@ def test_nothing_of_the_demo_data_is_started_continued_or_changed(
                     {"payload": {"order": "A"}},
                 ),
                 ("POST", f"{run}/reset", {}),
+                ("PUT", f"{DATASETS}/{DATASET}", {"expected_revision": 1, "spec": {}}),
+                ("DELETE", f"{DATASETS}/{DATASET}?expected_revision=1", None),
+                (
+                    "POST",
+                    f"{DATASETS}/{DATASET}/fixtures",
+                    {"fixture": {"id": "more", "user_input": "Hi"}, "expected_revision": 1},
+                ),
+                ("POST", EVALS, {"dataset_id": DATASET}),
+                ("POST", f"{EVALS}/estimate", {"dataset_id": DATASET}),
             ]
             for method, path, body in attempts:
                 answer = await say(app, method, path, body, **{"if-match": "*"})

@@ -17,10 +17,18 @@ from typing import Any
 import pytest
 from tests.deploy_files import LAUNCHES, Launch
 from tests.forked_python import ForkedPython
+from tests.nats_servers.cluster import nats_server
 from tests.postgres.server import server
 
 from .processes import APP, clean_environment, eventually
 
+OWN_RUNTIME = f"""{APP}
+from awaken import AgentRuntime, MailboxConfig, TenantLimits
+
+limits = {{"acme": TenantLimits(max_busy=4)}}
+runtime = AgentRuntime([worker], mailbox=MailboxConfig(tenants=limits, concurrency=3))
+"""
+"""An app that makes its own runtime, as the limits of tenants need it."""
 TOKEN = "t0ken-of-the-test"
 WAIT_S = 100
 
@@ -32,7 +40,10 @@ class Machine:
         self.folder = folder
         self._database = database
         self._stack = ExitStack()
-        (folder / "app.py").write_text(APP, encoding="utf-8")
+        self.write_app(APP)
+
+    def write_app(self, text: str) -> None:
+        (self.folder / "app.py").write_text(text, encoding="utf-8")
 
     def start(self, place: str) -> "Running":
         return self._stack.enter_context(self._running(LAUNCHES[place]))
@@ -53,6 +64,7 @@ class Machine:
             "AWAKEN_STORE": f"postgresql://postgres@/{self._database}?host={server().folder}&pool=2",
             "AWAKEN_ADMIN_API_BEARER_TOKEN": TOKEN,
             "OPENAI_API_KEY": "unused",
+            "AWAKEN_BUS": f"{nats_server().url}?namespace={self._database}",
         }
         environment = {name: values[name] for name in launch.environment}
         here = {"0.0.0.0": "127.0.0.1", str(launch.port): "0"}
@@ -96,6 +108,10 @@ class Running:
         if launch.is_notifying:
             assert manager.recv(100) == b"READY=1"
 
+    def read_health(self) -> Any:
+        with urllib.request.urlopen(f"{self.ready['url']}/health", timeout=WAIT_S) as reply:
+            return json.loads(reply.read())
+
     def get(self, path: str) -> int:
         with urllib.request.urlopen(f"{self.ready['url']}{path}", timeout=WAIT_S) as reply:
             return int(reply.status)
@@ -123,6 +139,16 @@ class Running:
         return int(self._process.returncode)
 
 
+def list_cases(kind: str) -> list[Any]:
+    """Every place with an app of agents; those that differ most with one of its own runtime too."""
+    places = [it for it in LAUNCHES if LAUNCHES[it].kind == kind]
+    own = [it for it in places if it.startswith(("kubernetes", "systemd"))]
+    return [
+        *(pytest.param(it, APP, id=it) for it in places),
+        *(pytest.param(it, OWN_RUNTIME, id=f"{it} with its own runtime") for it in own),
+    ]
+
+
 @pytest.fixture
 def machine(tmp_path: Path) -> Iterator[Machine]:
     name = f"deployed_{abs(hash(str(tmp_path)))}"
@@ -134,13 +160,15 @@ def machine(tmp_path: Path) -> Iterator[Machine]:
     asyncio.run(server().sql(f"DROP DATABASE {name} WITH (FORCE)"))
 
 
-@pytest.mark.parametrize("place", [it for it in LAUNCHES if LAUNCHES[it].kind == "serve"])
+@pytest.mark.parametrize(("place", "app"), list_cases("serve"))
 def test_a_server_answers_its_probes_and_drains_the_run_that_is_under_way(
-    place: str, machine: Machine
+    place: str, app: str, machine: Machine
 ) -> None:
+    machine.write_app(app)
     running = machine.start(place)
     for path in (running.launch.ready_path, running.launch.live_path):
         assert path is None or running.get(path) == 200
+    assert running.read_health()["components"]["carrier"] == "ok"
     body = {"agentId": "slow", "threadId": "t1", "messages": [{"content": "Go!"}]}
     with running.post("/v1/runs", body) as stream:
         eventually(lambda: machine.has_begun(times=1))
@@ -151,9 +179,11 @@ def test_a_server_answers_its_probes_and_drains_the_run_that_is_under_way(
     assert running.wait_for_end() == 0
 
 
-@pytest.mark.parametrize("place", [it for it in LAUNCHES if LAUNCHES[it].kind == "worker"])
-def test_a_worker_drains_the_run_that_is_under_way(place: str, machine: Machine) -> None:
+@pytest.mark.parametrize(("place", "app"), list_cases("worker"))
+def test_a_worker_drains_the_run_that_is_under_way(place: str, app: str, machine: Machine) -> None:
+    machine.write_app(app)
     running = machine.start(place)
+    assert running.ready["concurrency"] == 8
     store = ("--store", f"postgresql://postgres@/{machine._database}?host={server().folder}")
     submit = ("-m", "awaken", "submit", "slow", "Go!", "--thread", "t1", *store)
     with ForkedPython(*submit, cwd=machine.folder, env=clean_environment()) as submitted:

@@ -6,12 +6,16 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
+import pytest
 
 from awaken import Access, Agent, AgentRuntime
-from awaken.contracts.evals.eval_runs import EvalItem, EvalSpec, ItemStatus
+from awaken.contracts.evals.eval_runs import EvalItem, EvalRecord, EvalSpec, ItemStatus
 from awaken.contracts.evals.scores import Score
+from awaken.contracts.models.model_specs import ModelSpec
 from awaken.evals import Case, Dataset, Expectation, ScriptedTurn, ToolPolicy, scorers
 from awaken.evals.evaluating import keep_dataset
+from awaken.evals.fixture_reports import diff_items
+from awaken.evals.runner import EvalRunner
 from awaken.scoring import SCORERS
 from awaken.testing import ScriptedModel
 
@@ -148,6 +152,22 @@ def test_what_cannot_be_planned_is_refused_and_not_kept() -> None:
     play(scenario)
 
 
+def test_a_page_of_evals_leads_to_the_next_one_and_the_last_one_to_none() -> None:
+    async def scenario(world: World) -> None:
+        for name in ("first", "second", "third", "fourth"):
+            await world.finish(id=name)
+        pages: list[list[str]] = []
+        before: int | None = None
+        while before is not None or not pages:
+            at = "" if before is None else f"&before={before}"
+            page = (await world.ask(f"GET /v1/evals?limit=2&status=done{at}")).json
+            pages.append([it["eval"]["eval_id"] for it in page["evals"]])
+            before = page.get("next_before")
+        assert pages == [["fourth", "third"], ["second", "first"]]
+
+    play(scenario)
+
+
 def test_effects_need_the_scope_invoke() -> None:
     live = Case(
         id="risky",
@@ -162,10 +182,37 @@ def test_effects_need_the_scope_invoke() -> None:
         assert (refused.status, refused.json["code"]) == (403, "forbidden")
         allowed = await world.ask("POST /v1/evals", {**SPEC, "cases": ["a"]}, who="evals")
         assert allowed.status == 202
+        # The paths of Awaken for Rust start the same eval.
+        fixtures = {"dataset_id": "greetings", "mode": "scripted", "agent_id": "writer"}
+        refused = await world.ask("POST /v1/eval/runs", fixtures, who="evals")
+        assert (refused.status, refused.json["code"]) == (403, "forbidden")
+        assert (await world.ask("POST /v1/eval/runs", fixtures)).status == 200
         assert (await world.ask("POST /v1/evals", SPEC)).status == 202
         assert (await world.ask("GET /v1/evals", who="reader")).status == 403
 
     play(scenario, live)
+
+
+def test_a_revision_that_comes_after_the_check_of_effects_is_not_executed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    risky = Case(
+        id="a", user_input="hi", provider_script=SCRIPT, tools=ToolPolicy(allow_effects=True)
+    )
+    create = EvalRunner.create
+
+    async def create_late(runner: EvalRunner, spec: EvalSpec, by: str = "") -> EvalRecord:
+        dataset = Dataset(cases=(risky,), id="greetings", scorers=(scorers.contains("hello"),))
+        await keep_dataset(runner.parts.evals, dataset)
+        return await create(runner, spec, by)
+
+    monkeypatch.setattr(EvalRunner, "create", create_late)
+
+    async def scenario(world: World) -> None:
+        made = await world.ask("POST /v1/evals", SPEC, who="evals")
+        assert (made.status, made.json["revision"]) == (202, 1)
+
+    play(scenario)
 
 
 def test_an_estimate_spends_nothing_and_keeps_nothing() -> None:
@@ -201,6 +248,54 @@ def test_an_eval_that_has_ended_stays_ended_when_it_is_cancelled() -> None:
     play(scenario)
 
 
+def test_every_sample_of_every_model_is_compared_with_the_baseline() -> None:
+    def item(number: int, variant: str, sample: int, *, passed: bool) -> EvalItem:
+        score = Score(name="contains", value=float(passed), passed=passed)
+        return EvalItem(
+            number=number,
+            case_id="a",
+            variant=variant,
+            sample=sample,
+            status=ItemStatus.SCORED,
+            scores=(score,),
+            text="hello",
+        )
+
+    one = [item(0, "m", 0, passed=True)]
+    flaky = [item(0, "m", 0, passed=True), item(1, "m", 1, passed=False)]
+    assert [it.kind for it in diff_items(one, flaky)] == ["regression"]
+    assert [it.kind for it in diff_items(flaky, one)] == ["fixed"]
+    same = [item(n, "m", n, passed=True) for n in range(3)]
+    assert [it.kind for it in diff_items(one, same)] == ["unchanged"]
+    other = msgspec.structs.replace(same[2], text="hi")
+    assert [it.fields for it in diff_items(one, [*same[:2], other])] == [("final_text",)]
+    two = [item(0, "m", 0, passed=True), item(1, "n", 0, passed=False)]
+    found = [(it.cell, it.kind) for it in diff_items(one, two)]
+    assert found == [("m", "unchanged"), ("n", "regression")]
+    gone = [(it.cell, it.kind) for it in diff_items(two, [item(0, "n", 0, passed=True)])]
+    assert gone == [("n", "fixed"), ("m", "missing_from_new")]
+
+
+def test_a_baseline_without_a_sample_is_refused_by_every_comparison() -> None:
+    async def scenario(world: World) -> None:
+        runner = world.runtime.evals
+        await runner.create(msgspec.convert({**SPEC, "id": "none"}, EvalSpec))
+        await runner.cancel("none")
+        done = (await world.finish(id="done"))["eval_id"]
+        for path in (
+            f"evals/none/compare/{done}",
+            f"evals/{done}/compare/none",
+            f"eval/runs/{done}?baseline=none",
+        ):
+            refused = await world.ask(f"GET /v1/{path}")
+            assert refused.json["code"] == "not_comparable", (path, refused.json)
+            assert "has no sample" in str(refused.json)
+        gate = await world.ask("POST /v1/evals", {**SPEC, "gate": {}})
+        assert (gate.status, gate.json["code"]) == (400, "invalid_gate")
+
+    play(scenario)
+
+
 def test_the_paths_of_awaken_for_rust() -> None:
     async def scenario(world: World) -> None:
         body = {"dataset_id": "greetings", "agent_id": "writer", "samples": 2, "id": "r1"}
@@ -216,11 +311,18 @@ def test_the_paths_of_awaken_for_rust() -> None:
         other = await world.ask("POST /v1/eval/runs", {**body, "id": "r2", "samples": 1})
         assert other.status == 200
         shown = await world.ask("GET /v1/eval/runs/r2?baseline=r1&aggregate=samples")
-        assert {it["kind"] for it in shown.json["diff"]} == {"unchanged"}
-        assert [it["id"] for it in (await world.ask("GET /v1/eval/runs")).json["runs"]] == [
-            "r2",
-            "r1",
-        ]
+        # Two equal samples are as one.
+        assert {it["kind"] for it in shown.json["diff"]["entries"]} == {"unchanged"}
+        listed = (await world.ask("GET /v1/eval/runs")).json["runs"]
+        assert [it["id"] for it in listed] == ["r2", "r1"]
+        counts = [(it["item_count"], it["passed_count"], it["failed_count"]) for it in listed]
+        assert counts == [(2, 2, 0), (4, 4, 0)]
+        path = f"GET /v1/eval/runs?dataset_id={body['dataset_id']}&limit=1"
+        assert [it["id"] for it in (await world.ask(path)).json["runs"]] == ["r2"]
+        assert (await world.ask("GET /v1/eval/runs?dataset_id=other")).json["runs"] == []
+        # Its console names no agent: the only one there is.
+        unnamed = await world.ask("POST /v1/eval/runs", {"dataset_id": "greetings"})
+        assert (unnamed.status, len(unnamed.json["run"]["items"])) == (200, 2)
         again = await world.ask("POST /v1/eval/runs", body)
         assert (again.status, again.json["code"]) == (409, "eval_exists")
         live = await world.ask("POST /v1/eval/runs", {**body, "id": "r3", "mode": "live"})
@@ -264,7 +366,43 @@ def test_one_input_is_tried_with_several_models() -> None:
         refused = await world.ask("POST /v1/eval/online", body)
         assert (refused.status, refused.json["code"]) == (400, "invalid_eval")
         assert (await world.ask("POST /v1/eval/online", {**body, "models": []})).status == 422
+        # As its console asks: it is the model that is refused, not the body.
+        ping = {"user_input": "hi", "models": ["nowhere"], "persist": False}
+        ping |= {"max_walltime_secs": 30, "max_total_tokens": 500, "expectations": {}}
+        refused = await world.ask("POST /v1/eval/online", ping)
+        assert (refused.status, refused.json["code"]) == (400, "invalid_eval")
+        assert "no provider" in refused.json["error"]
         many = {**body, "models": ["m"] * 11}
         assert (await world.ask("POST /v1/eval/online", many)).status == 422
 
     play(scenario)
+
+
+def test_inputs_that_are_tried_once_leave_the_dataset_of_a_person_alone() -> None:
+    async def main() -> None:
+        model = ModelSpec(id="m", provider_id="own", upstream_model="m", max_output_tokens=100)
+        runtime = AgentRuntime(
+            [Agent(id="writer", model="m", instructions="Write.")],
+            providers={"own": ScriptedModel(["hello"] * 9)},
+            models=[model],
+        )
+        async with runtime:
+            world = World(runtime, runtime.asgi(config(token("boss"))))
+            fixture = {"id": "mine", "user_input": "hi", "expect": {"final_answer_contains": ["x"]}}
+            spec = {"description": "", "fixtures": [fixture]}
+            made = await world.ask("POST /v1/eval/datasets", {"id": "online", "spec": spec})
+            assert made.status == 201, made.body
+            for text in ("one", "two"):
+                body = {"user_input": text, "agent_id": "writer", "models": ["m"]}
+                tried = await world.ask("POST /v1/eval/online", body)
+                assert tried.status == 200, tried.body
+                assert tried.json["run"]["dataset_id"] == ":online"
+            kept = (await world.ask("GET /v1/eval/datasets/online")).json
+            assert kept["meta"]["revision"] == 1
+            assert [it["id"] for it in kept["spec"]["fixtures"]] == ["mine"]
+            # Nor does a person add a case that the next try would remove.
+            late = {"fixture": {**fixture, "id": "late"}, "expected_revision": 2}
+            refused = await world.ask("POST /v1/eval/datasets/:online/fixtures", late)
+            assert (refused.status, refused.json["code"]) == (400, "invalid_dataset")
+
+    asyncio.run(main())

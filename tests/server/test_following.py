@@ -67,6 +67,9 @@ async def collected(stream: EventStream) -> list[StreamItem]:
     async with asyncio.timeout(20):
         async for batch in stream.batches():
             found += batch
+            if stream.is_over:
+                # Transports send nothing after the batch of which this is said.
+                break
     return found
 
 

@@ -9,6 +9,8 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from yarl import URL
 
 from awaken import Agent, AgentRuntime
@@ -95,6 +97,50 @@ def test_every_id_of_an_agent_can_be_addressed_percent_encoded() -> None:
                 body = {"threadId": f"of {id_}", "messages": [MESSAGE]}
                 path = f"/v1/ag-ui/agents/{encoded(id_)}/runs"
                 assert (await ask_status(client, path, body)) == 200, id_
+
+    asyncio.run(main())
+
+
+PIECES = st.sampled_from(
+    ["/", ".", "..", "%2F", "%", "\\", "?", "#", ":", "search", " ", "🙂", "a"]
+)
+ANY_ID = st.one_of(
+    st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=300),
+    st.lists(PIECES, max_size=6).map("".join),
+    st.sampled_from([*RESERVED_IDS, *IDS]),
+    st.integers(250, 600).map("x".__mul__),
+)
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.lists(ANY_ID, min_size=5, max_size=10, unique=True))
+def test_whatever_id_a_thread_has_every_path_opens_it_or_nothing_was_begun(ids: list[str]) -> None:
+    """What begins a thread and what opens one agree about every text, over all readers."""
+
+    async def main() -> None:
+        runtime = talking()
+        app = runtime.asgi()
+        assert isinstance(app, ServerApp)
+        readers = [
+            route.path
+            for route in app.routes
+            if route.method == "GET"
+            and re.findall(r"\{(\w+)\}", route.path) == ["thread_id"]
+            and not route.path.endswith(("/stream", "/runs/active"))
+        ]
+        assert len(readers) >= 9
+        begun = []
+        async with asyncio.timeout(120), native(runtime) as client:
+            for id_ in ids:
+                body = {"agentId": "a", "threadId": id_, "messages": [MESSAGE]}
+                status = await ask_status(client, "/v1/runs", body)
+                assert status in (200, 400, 422), (status, id_)
+                begun += [id_] if status == 200 else []
+                for reader in readers if status == 200 else ():
+                    path = reader.replace("{thread_id}", encoded(id_))
+                    assert (await ask(client, "GET", path))[0] == 200, (path, id_)
+            listed = await client.get("/v1/threads")
+            assert sorted(listed["items"]) == sorted(begun)
 
     asyncio.run(main())
 

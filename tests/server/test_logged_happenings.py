@@ -14,16 +14,18 @@ from typer.testing import CliRunner
 from awaken import Agent, AgentRuntime, Failed, ProviderSpec
 from awaken.bootstrap.providers import list_missing_keys
 from awaken.cli.logs import ACCESS, RUNS, log_requests, with_logs
+from awaken.errors import StoreUnavailable
 from awaken.runtime.journal.run_log import log_failure, log_recovery, log_takeover
 from awaken.server import RateLimit, ServerLimits
 from awaken.server.refusal_log import CLASSES_MAX, WINDOW_MS, RefusalLog
-from awaken.stores import RunRecord
+from awaken.stores import MemoryStore, RunRecord
 from awaken.testing import FakeClock, ScriptedModel
 from awaken.transport.problems import HttpError
 
 from .in_process import Request, ask, bearer, config, token
 
 INFO = "/v1/system/info"
+ENDPOINT = "awaken.server.endpoint"
 RECORD = RunRecord(run_id="r", thread_id="t", agent_id="a", steps=2)
 
 
@@ -93,6 +95,32 @@ def test_a_flood_of_refusals_is_a_few_lines(caplog: pytest.LogCaptureFixture) ->
     closing = lines_of(caplog, "awaken.refusals")[5:]
     assert any("Refused 299 requests to /v1/runs/{run_id} with 404" in it for it in closing)
     assert not any("bad-" in it for it in lines_of(caplog, "awaken.refusals"))
+
+
+def test_an_outage_of_the_store_is_a_few_lines_without_tracebacks(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Away(MemoryStore):
+        async def load_run(self, run_id: str) -> Any:
+            raise StoreUnavailable(store="db", problem="Connection refused")
+
+    async def run() -> None:
+        clock = FakeClock()
+        async with AgentRuntime([], store=Away(), clock=clock) as runtime:
+            app = runtime.asgi(config(token("one")))
+            for number in range(300):
+                for path in ("/v1/runs/{}", "/v1/runs/{}/events/stream"):
+                    answer = await ask(app, "GET", path.format(number), headers=bearer("one"))
+                    assert answer.status == 503
+
+    with caplog.at_level(logging.WARNING):
+        asyncio.run(run())
+    told = [it for it in caplog.records if it.name in ("awaken.refusals", ENDPOINT)]
+    # The class and the reason for each route, and at the end how many there were.
+    assert len(told) == 6
+    assert all(it.exc_info is None for it in told)
+    reasons = [it for it in lines_of(caplog, ENDPOINT) if "Connection refused" in it]
+    assert len(reasons) == 2
 
 
 def test_classes_of_refusals_are_bounded_and_cannot_forge(

@@ -253,6 +253,7 @@ def principal(**changes: Any) -> Any:
         (principal(id=""), 503, "authentication_failed"),
         (principal(id=7), 503, "authentication_failed"),
         (principal(tenant_id=" "), 503, "authentication_failed"),
+        (principal(tenant_id="acme "), 503, "authentication_failed"),
         (principal(tenant_id="(nobody)"), 503, "authentication_failed"),
         (principal(tenant_id=7), 503, "authentication_failed"),
         (principal(access=7), 503, "authentication_failed"),

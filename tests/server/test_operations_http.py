@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.postgres.server import new_schema, server
 
 from awaken import Access, Agent, AgentRuntime, Budget, MailboxConfig, ToolContext, tool
 from awaken.contracts.config.audit import AuditAction
@@ -18,6 +19,7 @@ from awaken.contracts.storage.dispatch import DispatchStatus, Release
 from awaken.contracts.storage.store import Commit, OutboxEntry
 from awaken.extensions.permission import PermissionPlugin
 from awaken.services import activity
+from awaken.stores.postgres import PostgresStore
 from awaken.testing import FakeClock, ScriptedModel, ToolCalls
 
 from .in_process import EVERYTHING, Answer, Request, ask, bearer, config, token
@@ -255,6 +257,45 @@ def test_workers_are_listed_to_callers_without_a_tenant(tmp_path: Path) -> None:
         assert everywhere["inference_count"] == 2, "its own entry counts once"
 
     world(scenario, store=f"sqlite:///{tmp_path}/a.db")
+
+
+def test_the_cluster_and_its_scale_are_shown_to_callers_without_a_tenant(tmp_path: Path) -> None:
+    async def scenario(it: World) -> None:
+        assert it.runtime._parts.report is not None
+        await it.runtime._parts.report.write()
+        found = await it.get("/v1/system/cluster")
+        (node,) = found["nodes"]
+        assert (found["leases"], node["kind"], node["state"]) == ("thread", "server", "ok")
+        assert found["carrier"] == {"kind": "memory", "is_up": True, "dropped": 0}
+        assert found["problems"] == []
+        assert await it.get("/v1/system/scale") == {
+            "due": 0, "oldest_due_ms": 0, "busy": 0, "slots": node["slots"], "desired_slots": 0,
+        }  # fmt: skip
+        for path in ("cluster", "scale"):
+            assert (await it.ask(f"GET /v1/system/{path}", who="tenant")).status == 403
+
+    world(scenario, store=f"sqlite:///{tmp_path}/a.db")
+
+
+def test_a_carrier_that_is_down_leaves_a_node_degraded_but_working() -> None:
+    async def scenario(it: World) -> None:
+        assert (await it.get("/health"))["components"]["carrier"] == "ok"
+        await it.runtime._node.bus.close()
+        answer = await it.ask("GET /health")
+        assert (answer.status, answer.json["status"]) == (200, "degraded")
+        assert answer.json["components"]["carrier"] == "down"
+        assert "carrier_down" in {
+            one["code"] for one in (await it.get("/v1/system/cluster"))["problems"]
+        }
+        text = (await it.ask("GET /metrics")).body.decode()
+        assert "awaken_carrier_up 0" in text
+        assert 'awaken_slots{state="busy"} 0' in text
+        assert "awaken_node_over_total 0" in text
+        assert "awaken_beat_age_seconds" in text
+        assert "awaken_queue_due 0" in text
+        assert "awaken_queue_oldest_seconds 0" in text
+
+    world(scenario, store=PostgresStore(server().url, schema=new_schema()))
 
 
 def test_an_operator_opens_closes_and_resets_a_breaker() -> None:

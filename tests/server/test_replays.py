@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from awaken import Access, Agent, AgentRuntime, tool
+from awaken.extensions.permission import PermissionPlugin
 from awaken.testing import ScriptedModel, ToolCalls
 
 from .in_process import ask, bearer, config, token
@@ -21,6 +22,9 @@ async def charge(amount: int) -> str:
     return f"charged {amount} ({len(DONE)})"
 
 
+SECRET = "AKIAIOSFODNN7EXAMPLE"
+
+
 @tool(effect="none")
 async def look(what: str) -> str:
     """Look."""
@@ -28,14 +32,22 @@ async def look(what: str) -> str:
     return f"saw {what} ({len(DONE)})"
 
 
-def make_runtime(store: str) -> AgentRuntime:
+def make_runtime(store: str, rules: Any = None) -> AgentRuntime:
     turn = [
         ToolCalls([("look", {"what": "a"}), ("charge", {"amount": 5})]),
         ToolCalls([("look", {"what": "b"})]),
         "Done.",
     ]
-    agent = Agent("a", model=ScriptedModel(turn, cycle=True), tools=[charge, look])
-    return AgentRuntime([agent], store=store, history="full")
+    agent = Agent(
+        "a",
+        model=ScriptedModel(turn, cycle=True),
+        tools=[charge, look],
+        plugins=[] if rules is None else [PermissionPlugin()],
+        config={} if rules is None else {"permission": rules},
+    )
+    told = [ToolCalls([("look", {"what": SECRET})]), f"It is {SECRET}."]
+    leaky = Agent("leaky", model=ScriptedModel(told, cycle=True), tools=[look])
+    return AgentRuntime([agent, leaky], store=store, history="full")
 
 
 def tokens() -> Any:
@@ -53,12 +65,30 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return "memory://" if request.param == "memory" else f"sqlite:///{tmp_path}/s.db"
 
 
-async def play(app: Any) -> str:
-    body = {"agentId": "a", "threadId": "t", "messages": [{"content": "hi"}]}
+async def play(app: Any, agent_id: str = "a") -> str:
+    thread_id = "t" if agent_id == "a" else agent_id
+    body = {"agentId": agent_id, "threadId": thread_id, "messages": [{"content": "hi"}]}
     headers = bearer("all") | {"accept": "application/json"}
     answer = await ask(app, "POST", "/v1/runs", headers=headers, body=body)
     assert answer.status == 200, answer.json
     return str(answer.json["run_id"])
+
+
+def test_a_replay_that_would_try_nothing_is_refused_and_names_the_mode() -> None:
+    async def main() -> None:
+        async with asyncio.timeout(60), make_runtime("memory://") as runtime:
+            app = runtime.asgi(tokens())
+            path = f"/v1/runs/{await play(app)}/replay"
+            refusals: dict[str, dict[str, Any]] = {
+                "what_if": {"from_step": 2},
+                "model_only": {"tools": {"source": "live"}},
+                "ended after 3 steps": {"mode": "what_if", "from_step": 4},
+            }
+            for said, body in refusals.items():
+                answer = await ask(app, "POST", path, headers=bearer("tester"), body=body)
+                assert (answer.status, said in str(answer.json)) == (400, True), answer.json
+
+    asyncio.run(main())
 
 
 def test_recording_replay_and_diff(store: str) -> None:
@@ -86,6 +116,32 @@ def test_recording_replay_and_diff(store: str) -> None:
             assert diff.status == 200
             assert [it["change"] for it in diff.json["steps"]] == ["changed", "changed", "same"]
             assert diff.json["before"]["run_id"] == first
+
+    asyncio.run(main())
+
+
+def test_no_way_to_read_a_run_shows_its_secrets_without_the_scope_admin(store: str) -> None:
+    async def main() -> None:
+        async with asyncio.timeout(60), make_runtime(store) as runtime:
+            app = runtime.asgi(tokens())
+            first, second = await play(app, "leaky"), await play(app)
+            path = f"/v1/runs/{first}"
+            spec = {"mode": "what_if", "variant": {"name": "v", "instructions": f"Use {SECRET}."}}
+            begun = await ask(app, "POST", f"{path}/replay", headers=bearer("tester"), body=spec)
+            followed = await follow(app, begun.json["replay"])
+            assert followed["replay"]["status"] == "done", followed
+            place = f"{path}/replays/{begun.json['replay']['replay_id']}"
+            for rest in ("", "?redact=pii", "?redact=pii.ssn,secrets.aws_key", "?redact=,"):
+                for part in (f"{path}/recording", f"{place}/recording"):
+                    found = await ask(app, "GET", f"{part}{rest}", headers=bearer("editor"))
+                    assert found.status == 200
+                    assert SECRET not in found.body.decode(), (part, rest)
+            for part in (place, f"{path}/diff/{second}", f"/v1/runs/{second}/diff/{first}"):
+                found = await ask(app, "GET", part, headers=bearer("editor"))
+                assert found.status == 200
+                assert SECRET not in found.body.decode(), part
+            raw = await ask(app, "GET", f"{path}/recording?redact=none", headers=bearer("all"))
+            assert SECRET in raw.body.decode()
 
     asyncio.run(main())
 
@@ -121,6 +177,44 @@ def test_who_may_ask(store: str) -> None:
                 app, "POST", f"/v1/runs/{run_id}/replay", headers=bearer("tester"), body=effects
             )
             assert answer.status == 403
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("denied", "parts_by"),
+    [('charge(amount = "5")', "result"), ("charge", "request")],
+    ids=["these_arguments", "the_tool"],
+)
+def test_a_replay_with_a_rule_that_denies_a_recorded_call_differs_in_that_call_alone(
+    store: str, denied: str, parts_by: str
+) -> None:
+    async def main() -> None:
+        allow: dict[str, Any] = {"default_behavior": "allow"}
+        async with asyncio.timeout(60), make_runtime(store, allow) as runtime:
+            app = runtime.asgi(tokens())
+            path, count = f"/v1/runs/{await play(app)}/replay", len(DONE)
+            rules = {**allow, "rules": [{"tool": denied, "behavior": "deny"}]}
+            variant = {"name": "stricter", "changes": {"sections": {"permission": rules}}}
+            body = {"mode": "what_if", "variant": variant}
+            begun = await ask(app, "POST", path, headers=bearer("tester"), body=body)
+            assert begun.status == 202, begun.json
+            result = (await follow(app, begun.json["replay"]))["result"]
+            # The model is not shown a tool whose calls would all be denied.
+            (first,) = result["divergences"]
+            assert (first["step"], first["kind"]) == (1, parts_by), first
+            diff = result["diff"]
+            assert [it["change"] for it in diff["steps"]] == ["changed", "same", "same"]
+            (call,) = diff["steps"][0]["calls"]
+            assert (call["change"], call["tool"]) == ("changed", "charge")
+            assert call["before"]["result"].startswith("charged 5")
+            assert call["after"]["arguments"] == {"amount": 5}
+            assert call["after"]["result"].startswith("Denied: tool 'charge' is denied")
+            assert diff["state"] == []
+            assert len(DONE) == count
+            # The rules of the run itself are as they were.
+            same = await ask(app, "POST", path, headers=bearer("tester"), body={})
+            assert (await follow(app, same.json["replay"]))["result"]["is_same"]
 
     asyncio.run(main())
 

@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
-from awaken import AgentRuntime, RunStatus, WorkflowContext, workflow
-from awaken.errors import ScheduleChanged
+from awaken import Agent, AgentRuntime, RunStatus, ToolContext, WorkflowContext, tool, workflow
+from awaken.errors import InvalidRecord, ScheduleChanged
+from awaken.testing import ScriptedModel, ToolCalls
 
-from .test_schedules_http import CRON, STANDARD, TARGET, World, served
+from .in_process import config, token
+from .test_schedules_http import CLOCK, CRON, STANDARD, TARGET, World, served
 
 SCHEDULE = {"timing": CRON, "target": TARGET}
 NEW = {"schedules": SCHEDULE, "triggers": STANDARD}
@@ -171,6 +173,77 @@ def test_an_event_that_does_not_fit_is_refused(changed: Any, body: Any, reason: 
     served(test, agents=[order])
 
 
+@tool
+def ask_first(ctx: ToolContext) -> Any:
+    """Ask."""
+    return ctx.suspend("Sure?") if ctx.resume is None else "done"
+
+
+def test_a_firing_that_a_waiting_run_takes_is_shown_as_that_run() -> None:
+    model = ScriptedModel([ToolCalls([("ask_first", {})]), "Done.", "Done."])
+    asker = Agent("asker", model=model, tools=[ask_first])
+
+    async def test(world: World) -> None:
+        waiting = await world.runtime.run("asker", "Go.", thread_id="mine")
+        assert waiting.status is RunStatus.WAITING
+        target = {"agent_id": "asker", "input": "Never mind.", "thread_id": "mine"}
+        await world.ask("POST /v1/schedules", {"id": "it", "timing": CRON, "target": target})
+        fired = (await world.ask("POST /v1/schedules/it/fire")).json
+        assert fired["outcome"] == "fired"
+        assert fired["run_id"] != waiting.run_id
+        await world.runtime.wait(fired["run_id"])
+        shown = (await world.ask(f"GET /v1/runs/{fired['run_id']}")).json
+        assert (shown["run_id"], shown["status"]) == (waiting.run_id, "done")
+
+    served(test, agents=[asker])
+
+
+@pytest.mark.parametrize("kind", NEW)
+def test_an_event_is_for_a_workflow(kind: str) -> None:
+    async def test(world: World) -> None:
+        target = {"agent_id": "writer", "input": 1, "event": "paid"}
+        body: Any = {**STANDARD, "target": target, "thread": "{/order}"}
+        if kind == "schedules":
+            body = {"timing": CRON, "target": {**target, "thread_id": "t"}}
+        refused = await world.ask(f"POST /v1/{kind}", body)
+        assert (refused.status, "'writer' is no workflow" in refused.error) == (400, True)
+
+    served(test, agents=[order])
+
+
+def test_a_thread_of_a_tenant_is_refused() -> None:
+    async def test(world: World) -> None:
+        body = {"timing": CRON, "target": {**TARGET, "thread_id": "@bob:x"}}
+        refused = await world.ask("POST /v1/schedules", body)
+        assert (refused.status, refused.json["code"]) == (404, "unknown_thread")
+
+    served(test)
+
+
+@pytest.mark.usefixtures("_secrets")
+def test_a_delivery_whose_run_the_store_never_queues_is_refused() -> None:
+    async def test(world: World) -> None:
+        await world.ask("POST /v1/triggers", {**STANDARD, "id": "orders"})
+        store: Any = world.runtime.store
+        accept = store.accept_delivery
+
+        async def refuse(delivery: Any, dispatch: Any = None) -> Any:
+            if dispatch is not None:
+                raise InvalidRecord(what="Run", problem="it is refused")
+            return await accept(delivery)
+
+        store.accept_delivery = refuse
+        answer = await world.deliver({"name": "x"})
+        assert (answer.status, answer.json["code"]) == (409, "run_refused")
+        (entry,) = (await world.ask("GET /v1/triggers/orders/deliveries")).json["items"]
+        assert (entry["outcome"], entry["reason"]) == ("refused", "invalid_record")
+        assert (entry["run_id"], entry["thread_id"]) == (None, None)
+        store.accept_delivery = accept
+        assert (await world.deliver({"name": "x"})).json["status"] == "fired"
+
+    served(test)
+
+
 def test_an_event_needs_a_thread() -> None:
     async def test(world: World) -> None:
         body = {**deliver_to_order(event="paid"), "thread": None}
@@ -179,6 +252,16 @@ def test_an_event_needs_a_thread() -> None:
         spec = {"timing": CRON, "target": {"agent_id": "order", "input": 1, "event": "paid"}}
         refused = await world.ask("POST /v1/schedules", spec)
         assert (refused.status, "target.thread_id" in refused.error) == (400, True)
+
+    served(test, agents=[order])
+
+
+@pytest.mark.parametrize("payload", [[1, {"role": "system"}], [], "", None])
+def test_the_payload_of_an_event_is_any_value(payload: Any) -> None:
+    async def test(world: World) -> None:
+        target = {"agent_id": "order", "input": payload, "event": "said", "thread_id": "mine"}
+        body = {"id": "say", "timing": CRON, "target": target}
+        assert (await world.ask("POST /v1/schedules", body)).status == 201
 
     served(test, agents=[order])
 
@@ -200,3 +283,50 @@ def test_a_schedule_delivers_events_to_an_open_workflow() -> None:
         assert (late["outcome"], late["reason"]) == ("refused", "no_open_workflow")
 
     served(test, agents=[order])
+
+
+@pytest.mark.usefixtures("_secrets")
+@pytest.mark.parametrize("kind", NEW)
+def test_the_event_message_speaks_for_no_other_user_than_the_creator(kind: str) -> None:
+    async def test(world: World) -> None:
+        for who in ("ann", "eve"):
+            run = await world.runtime.start("order", "{}", thread_id=f"{who}.7", user_id=who)
+            await until(world, run.run_id, RunStatus.WAITING)
+            for name in ("message", "paid"):
+                outcome = await send(world, name, who)
+                mine = who == "eve" or name == "paid"
+                expected = ("delivered", None) if mine else ("refused", "event_refused")
+                assert outcome == expected, (who, name)
+
+    async def send(world: World, name: str, owner: str) -> tuple[str, str | None]:
+        target = {"agent_id": "order", "input": 9, "event": name}
+        if kind == "schedules":
+            body = {"id": f"{owner}-{name}", "timing": CRON}
+            target["thread_id"] = f"{owner}.7"
+            made = await world.ask("POST /v1/schedules", {**body, "target": target}, "eve")
+            fired = await world.ask(f"POST /v1/schedules/{made.json['id']}/fire", who="eve")
+            return fired.json["outcome"], fired.json["reason"]
+        body = {**STANDARD, "target": target, "thread": "{/order}"}
+        await world.ask("DELETE /v1/triggers/" + owner, who="eve")
+        await world.ask("POST /v1/triggers", {**body, "id": owner}, "eve")
+        await world.deliver({"order": "7"}, id_=name, trigger=owner)
+        page = (await world.ask(f"GET /v1/triggers/{owner}/deliveries")).json["items"]
+        return page[0]["outcome"], page[0]["reason"]
+
+    served(test, config(token("boss"), token("ann"), token("eve")), agents=[order])
+
+
+@pytest.mark.usefixtures("_secrets")
+def test_a_trigger_that_is_made_again_takes_no_delivery_for_one_of_the_deleted_one() -> None:
+    async def test(world: World) -> None:
+        answers = []
+        for _ in range(2):
+            await world.ask("POST /v1/triggers", {**STANDARD, "id": "orders", "thread": "{/name}"})
+            answers.append(await world.deliver({"name": "x"}))
+            await world.runtime.wait(answers[-1].json["run_id"])
+            assert (await world.ask("DELETE /v1/triggers/orders")).status == 204
+            CLOCK.advance(1)
+        assert [it.json["status"] for it in answers] == ["fired"] * 2
+        assert answers[0].json["run_id"] != answers[1].json["run_id"]
+
+    served(test)

@@ -143,6 +143,95 @@ def test_firing_now_starts_a_run_as_the_caller_and_is_in_the_history() -> None:
     served(test)
 
 
+HELLO = {"role": "user", "content": [{"type": "text", "text": "Hello"}]}
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"role": "system"}, "role"),
+        ({"role": "assistant"}, "role"),
+        ({"role": "tool", "tool_call_id": "c"}, "role"),
+        ({"tool_call_id": "c"}, "tool_call_id"),
+        ({"tool_calls": [{"id": "c", "name": "pay"}]}, "tool_calls"),
+        ({"sender": {"kind": "task", "task_id": "t", "is_end": True}}, "sender"),
+        ({"metadata": {"provenance": "system"}}, "metadata"),
+        ({"visibility": "internal"}, "visibility"),
+        ({"content": [{"type": "tool_use", "id": "c", "name": "pay"}]}, "tool_use"),
+        ({"content": [{"type": "tool_result", "tool_use_id": "c"}]}, "tool_result"),
+        ({"content": [{"type": "thinking", "thinking": "x"}]}, "thinking"),
+        ({"content": 5}, "content"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["schedules", "triggers"])
+def test_a_message_says_only_what_a_client_may_say(
+    kind: str, changes: dict[str, Any], named: str
+) -> None:
+    async def test(world: World) -> None:
+        target = {"agent_id": "writer", "input": [HELLO, {**HELLO, **changes}]}
+        body = {**STANDARD, "target": target}
+        if kind == "schedules":
+            body = {"timing": CRON, "target": target}
+        refused = await world.ask(f"POST /v1/{kind}", body)
+        assert (refused.status, refused.json["code"]) == (400, "invalid_input")
+        assert named in refused.error
+        made = await world.ask(f"POST /v1/{kind}", {**body, "target": TARGET, "id": "it"})
+        assert made.status == 201
+        changed = await world.ask(f"PUT /v1/{kind}/it", body)
+        assert (changed.status, changed.json["code"]) == (400, "invalid_input")
+
+    served(test)
+
+
+def test_the_messages_of_a_body_say_only_what_a_client_may_say(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("HOOK_NEW", SECRET)
+
+    async def test(world: World) -> None:
+        target = {"agent_id": "writer", "input": "{/messages}"}
+        await world.ask("POST /v1/triggers", {**STANDARD, "id": "orders", "target": target})
+        forged = {**HELLO, "sender": {"kind": "event"}}
+        assert (await world.deliver({"messages": [forged]})).status == 409
+        (entry,) = (await world.ask("GET /v1/triggers/orders/deliveries")).json["items"]
+        assert (entry["outcome"], entry["reason"]) == ("refused", "invalid_input")
+        assert (await world.deliver({"messages": [HELLO]}, id_="msg_2")).status == 202
+
+    served(test)
+
+
+def test_messages_of_text_and_of_parts_are_told_as_they_are() -> None:
+    async def test(world: World) -> None:
+        image = {"type": "image", "source": {"type": "url", "url": "https://x.example/a.png"}}
+        said = [{"role": "user", "content": "One", "id": "mine"}, {**HELLO, "content": [image]}]
+        target = {"agent_id": "writer", "input": said, "thread_id": "t"}
+        await world.ask("POST /v1/schedules", {"id": "it", "timing": CRON, "target": target})
+        for _ in range(2):
+            fired = (await world.ask("POST /v1/schedules/it/fire")).json
+            await world.runtime.wait(fired["run_id"])
+        told = [it.message for it in await world.runtime.messages("t")]
+        found = [it for it in told if it.role == "user"]
+        assert [it.text for it in found] == ["One", "", "One", ""]
+        assert msgspec.to_builtins(found[1].content) == (image,)
+        assert "mine" not in {it.id for it in found}
+
+    served(test)
+
+
+def test_a_schedule_that_is_used_up_is_not_fired_by_hand() -> None:
+    async def test(world: World) -> None:
+        body = {"id": "daily", "timing": CRON, "target": TARGET, "max_count": 1}
+        await world.ask("POST /v1/schedules", body)
+        preview = {"timing": CRON, "max_count": 1}
+        assert len((await world.ask("POST /v1/schedules/preview", preview)).json["due"]) == 1
+        assert (await world.ask("POST /v1/schedules/daily/fire")).json["outcome"] == "fired"
+        assert (await world.ask("GET /v1/schedules/daily")).json["status"] == "ended"
+        refused = await world.ask("POST /v1/schedules/daily/fire")
+        assert (refused.status, refused.json["code"]) == (409, "schedule_used_up")
+
+    served(test)
+
+
 def test_a_tenant_sees_and_changes_only_its_own() -> None:
     async def test(world: World) -> None:
         body = {"id": "daily", "timing": CRON, "target": TARGET}

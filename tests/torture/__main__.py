@@ -1,17 +1,24 @@
-"""The torture suite: every stage, one after another, with its counts.
+"""The torture suite: every stage, two at a time, with its counts.
 
     python -m tests.torture            the size for CI, below ten minutes on two cores
     python -m tests.torture --full     the long lane
     python -m tests.torture kill9 …    one stage, with arguments of its own
 
-A stage prints its seed, its counts and `N passed, N failed`; the suite fails with the first stage
-that fails, after all have run.
+A stage prints its seed, its counts and `N passed, N failed`, shown when it has ended; the suite
+fails if a stage fails, after all have run.
 """
 
 import argparse
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+
+LANES = 2
+"""How many stages run at once: most of them wait for processes that they start and kill."""
+ALONE = ("starvation", "leaks", "everything")
+"""Stages that judge times or memory, or that use every core by themselves."""
 
 STAGES: tuple[tuple[str, str | None, str], ...] = (
     ("sweep", "--layer store --points 300", "--layer store --points 0"),
@@ -28,13 +35,16 @@ STAGES: tuple[tuple[str, str | None, str], ...] = (
     ("control_races", "--races 300", "--races 10000"),
     ("control_kills", "--kills 12", "--kills 2000"),
     ("control_chaos", "--faults 10", "--faults 500"),
-    ("schedule_sweep", "--schedules 4000", "--schedules 1000000"),
+    ("cluster_chaos", "--faults 60", "--faults 5000"),
+    ("cluster_chaos", None, "--faults 500 --carriers none,nats --pooled"),
+    ("two_versions", None, ""),
+    ("schedule_sweep", "--schedules 20000", "--schedules 1000000"),
     ("due_times", "--schedules 100 --kills 8", "--schedules 1000 --kills 200"),
-    ("eval_kills", "--kills 8 --samples 40", "--kills 100"),
+    ("eval_kills", "--kills 8 --postgres 4 --samples 40", "--kills 100 --postgres 100"),
     ("starvation", "", ""),
     ("leaks", "--runs 2500", "--runs 100000"),
     ("many_tasks", "--tasks 400", "--full"),
-    ("everything", "--rotate 3", ""),
+    ("everything", "--rotate 6", ""),
     ("mutants", "--rotate 2", ""),
     ("runtime_mutants", "--rotate 1", ""),
     ("chaos_mutants", "--rotate 1", ""),
@@ -45,31 +55,55 @@ STAGES: tuple[tuple[str, str | None, str], ...] = (
 def main() -> None:
     """Run the stages and print how each went."""
     if len(sys.argv) > 1 and not sys.argv[1].startswith("-"):
-        sys.exit(_stage(sys.argv[1], sys.argv[2:]))
+        command = _command(sys.argv[1], sys.argv[2:])
+        sys.exit(subprocess.run(command, check=False).returncode)
     parser = argparse.ArgumentParser(prog="torture")
     parser.add_argument("--full", action="store_true")
     is_full = parser.parse_args().full
-    rows, worst = [], 0
-    for name, small, full in STAGES:
-        wanted = full if is_full else small
-        if wanted is None:
-            # Only the long lane has the time for it.
-            continue
-        arguments = wanted.split()
-        began = time.perf_counter()
-        code = _stage(name, arguments)
-        worst = max(worst, code)
-        verdict = "ok" if code == 0 else "FAILED"
-        rows.append(
-            f"{verdict:>6}  {time.perf_counter() - began:6.0f} s  {name} {' '.join(arguments)}"
-        )
+    wanted = [
+        (name, arguments.split())
+        for name, small, full in STAGES
+        # Without arguments for CI: only the long lane has the time for it.
+        if (arguments := full if is_full else small) is not None
+    ]
+    alone = [stage for stage in wanted if stage[0] in ALONE]
+    together = [stage for stage in wanted if stage[0] not in ALONE]
+    ended = [*_run_stages(together, LANES), *_run_stages(alone, 1)]
+    rows = [
+        f"{'FAILED' if code else 'ok':>6}  {seconds:6.0f} s  {shown}"
+        for code, seconds, shown in ended
+    ]
     print("\n".join(["", "torture:", *rows]), flush=True)
-    sys.exit(worst)
+    # A stage that a signal ended has a negative code.
+    sys.exit(any(code for code, _, _ in ended))
 
 
-def _stage(name: str, arguments: list[str]) -> int:
-    command = [sys.executable, "-m", f"tests.torture.{name}", *arguments]
-    return subprocess.run(command, check=False).returncode
+def _run_stages(
+    stages: Sequence[tuple[str, list[str]]], lanes: int
+) -> list[tuple[int, float, str]]:
+    """Run stages, so many at once; returns the exit code, the seconds and the name of each."""
+    ended = []
+    with ThreadPoolExecutor(lanes) as pool:
+        running = [pool.submit(_time_stage, name, arguments) for name, arguments in stages]
+        for done in as_completed(running):
+            code, seconds, shown, output = done.result()
+            sys.stdout.buffer.write(output)
+            sys.stdout.flush()
+            ended.append((code, seconds, shown))
+    return ended
+
+
+def _time_stage(name: str, arguments: list[str]) -> tuple[int, float, str, bytes]:
+    began = time.perf_counter()
+    done = subprocess.run(
+        _command(name, arguments), check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+    shown = " ".join([name, *arguments])
+    return done.returncode, time.perf_counter() - began, shown, done.stdout
+
+
+def _command(name: str, arguments: Sequence[str]) -> list[str]:
+    return [sys.executable, "-m", f"tests.torture.{name}", *arguments]
 
 
 if __name__ == "__main__":

@@ -18,12 +18,15 @@ from awaken.contracts.messages.message import Role
 from awaken.contracts.models.inference import InferenceRequest
 from awaken.extensions.background import BackgroundTasksPlugin
 from awaken.extensions.permission import PermissionPlugin
-from awaken.testing import ScriptedModel, ToolCalls
+from awaken.testing import Chunks, ScriptedModel, ToolCalls
 
 AGENT = "clerk"
 LEDGER = "CONTROL_LEDGER"
 ORDER = "do "
 """How a message begins that names the calls to make; any other is only acknowledged."""
+TELL = "tell "
+"""How a message begins that is answered with words, one after the other."""
+WORDS, WORD_MS = 40, 8
 
 
 Note = Callable[[ToolContext, str], object]
@@ -46,6 +49,8 @@ def answer(request: InferenceRequest) -> Any:
     last = request.messages[-1]
     if last.role is Role.USER and last.text.startswith(ORDER):
         return ToolCalls([tuple(it) for it in json.loads(last.text[len(ORDER) :])])
+    if last.role is Role.USER and last.text.startswith(TELL):
+        return Chunks([f"{last.text} {number} " for number in range(WORDS)], delay_ms=WORD_MS)
     return f"noted after {last.role}"
 
 

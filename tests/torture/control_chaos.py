@@ -20,7 +20,7 @@ from tests.postgres.server import new_schema, server
 
 from awaken.stores.postgres import PostgresStore
 
-from .control_driver import Client, ProcessNode
+from .control_driver import Client, Numbers, ProcessNode
 from .control_model import Record, find_problems
 from .control_node import LEASE_MS, Place
 from .history import Ledger
@@ -60,7 +60,9 @@ def main() -> None:
 
 
 class Chaos:
-    """One schema, three processes, and what happens to them."""
+    """One schema, some processes, and what happens to them."""
+
+    processes = PROCESSES
 
     def __init__(self, folder: Path, seed: str) -> None:
         self.record = Record()
@@ -76,7 +78,9 @@ class Chaos:
             # The schema is made before anything goes wrong.
             pass
         async with proxied() as proxy:
-            nodes = [self._node(proxy, number) for number in range(PROCESSES)]
+            nodes = [
+                ProcessNode(self.place_node(proxy, number)) for number in range(self.processes)
+            ]
             try:
                 failures = await self._work(nodes, proxy, faults)
                 async with self._store() as store:
@@ -85,9 +89,7 @@ class Chaos:
                 for node in nodes:
                     await node.kill()
         async with self._store() as store:
-            evidence = PgEvidence(store, self._schema)
-            ledger = Ledger(self._folder / "effects").read()
-            return failures + await find_problems(evidence, self.record, ledger)
+            return failures + await self.judge(PgEvidence(store, self._schema))
 
     @asynccontextmanager
     async def _store(self) -> AsyncIterator[PostgresStore]:
@@ -99,37 +101,47 @@ class Chaos:
         finally:
             await store.close()
 
-    def _node(self, proxy: Proxy, number: int) -> ProcessNode:
-        return ProcessNode(
-            Place(
-                store=proxy.url,
-                schema=self._schema,
-                ledger=str(self._folder / "effects"),
-                socket=str(self._folder / f"node{number}"),
-                skew_ms=SKEWS_MS[number],
-            )
+    def place_node(self, proxy: Proxy, number: int) -> Place:
+        """Say where one of the processes works."""
+        return Place(
+            store=proxy.url,
+            schema=self._schema,
+            ledger=str(self._folder / "effects"),
+            socket=str(self._folder / f"node{number}"),
+            skew_ms=SKEWS_MS[number],
         )
+
+    def make_client(self, number: int, nodes: list[ProcessNode], numbers: Numbers) -> Client:
+        """Make one of the clients."""
+        return Client(f"c{number}", nodes, self.record, f"{self._seed}-{number}", numbers)
+
+    def list_faults(self, count: int) -> list[str]:
+        """Choose what happens, in order."""
+        return [self._dice.choice(FAULTS) for _ in range(count)]
+
+    async def judge(self, evidence: PgEvidence) -> list[str]:
+        """Say what is wrong when nothing is left to do."""
+        ledger = Ledger(self._folder / "effects").read()
+        return await find_problems(evidence, self.record, ledger)
 
     async def _work(self, nodes: list[ProcessNode], proxy: Proxy, faults: int) -> list[str]:
         numbers, stopped = itertools.count(1), asyncio.Event()
-        clients = [
-            Client(f"c{n}", nodes, self.record, f"{self._seed}-{n}", numbers)
-            for n in range(CLIENTS)
-        ]
+        clients = [self.make_client(n, nodes, numbers) for n in range(CLIENTS)]
         for node in nodes:
             await node.start()
         async with asyncio.TaskGroup() as group:
             for client in clients:
                 group.create_task(client.work_until(stopped))
-            for _ in range(faults):
+            for fault in self.list_faults(faults):
                 await asyncio.sleep(self._dice.uniform(*PAUSE_S))
-                await self._harm(self._dice.choice(FAULTS), nodes, proxy)
+                self.done[f"faults: {fault}"] += 1
+                await self.harm(fault, nodes, proxy)
             proxy.cut = None
             stopped.set()
         return [it for client in clients for it in client.failures]
 
-    async def _harm(self, fault: str, nodes: list[ProcessNode], proxy: Proxy) -> None:
-        self.done[f"faults: {fault}"] += 1
+    async def harm(self, fault: str, nodes: list[ProcessNode], proxy: Proxy) -> None:
+        """Do one thing to one of them, or to what they share."""
         victim = self._dice.choice(nodes)
         match fault:
             case "kill":

@@ -23,7 +23,7 @@ from .control_app import order
 from .control_model import Record, Told
 from .control_node import BROKEN, FAILED, OK, Place, Reply, Request, perform, run_node
 
-READY_S, REPLY_S = 60, 40
+READY_S, REPLY_S, DRAIN_S = 60, 40, 10
 STUCK_S = 60
 _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload(["tests.torture.control_node"])
@@ -110,6 +110,12 @@ class ProcessNode:
         if writer is not None:
             writer.close()
 
+    async def stop(self) -> None:
+        """Ask it to drain, and wait until it is gone."""
+        os.kill(self._process.pid, signal.SIGTERM)
+        await asyncio.to_thread(self._process.join, DRAIN_S)
+        await self.kill()
+
     async def freeze(self, seconds: float) -> None:
         """Stop it for a while; it goes on without knowing."""
         pid = self._process.pid
@@ -155,7 +161,13 @@ class Client:
 
     async def work_until(self, stopped: asyncio.Event) -> None:
         """Work until it is told to stop; what was begun is brought to its end."""
-        acts = (
+        while not stopped.is_set():
+            await self.act(self._dice.choice(self.acts))
+
+    @property
+    def acts(self) -> tuple[Any, ...]:
+        """What it does; the more often, the more likely."""
+        return (
             self.approve,
             self.decide_twice,
             self.decide_twice,
@@ -166,8 +178,6 @@ class Client:
             self.write_to_other,
             self.delete_after_writing,
         )
-        while not stopped.is_set():
-            await self.act(self._dice.choice(acts))
 
     async def act(self, act: Any) -> None:
         """Do one thing; one that takes for ever is a failure."""
@@ -258,7 +268,8 @@ class Client:
         await self._rest(thread_id, run_id)
         told = None
         while told is None or told.outcome != OK:
-            told = await self._ask(Request(number=0, kind="results", thread_id=thread_id), False)
+            asked = Request(number=0, kind="results", thread_id=thread_id, run_id=run_id)
+            told = await self._ask(asked, False)
         if told.value and '"accepted"' in told.value[-1]:
             self._record.accepted.add(text)
 

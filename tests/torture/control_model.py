@@ -215,7 +215,10 @@ async def _decision_problems(
         result = _find_result(views[ticket.thread_id], ticket.call_id)
         found = _ticket_problems(ticket, decisions)
         found += _effect_problems(decisions, effects[call], result, ticket.run_id in cancels)
-        problems += [f"ticket {ticket_id} ({ticket.tool_name}): {it}" for it in found]
+        if found:
+            run = await store.load_run(ticket.run_id)
+            end = None if run is None else run.termination
+            problems += [f"ticket {ticket_id} ({ticket.tool_name}): {it}; {end}" for it in found]
     return problems + [
         f"{name} of run {run_id} was executed and never decided"
         for run_id, name in effects.keys() - decided_calls

@@ -8,19 +8,25 @@ open whether it happened; `broken` is an error that has no name.
 import asyncio
 import logging
 import os
+import signal
 import traceback
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from tests.lying_bus import LyingBus
 
 from awaken import AgentRuntime
+from awaken.buses.nats import NatsBus
 from awaken.buses.postgres import PostgresBus
 from awaken.contracts.clock import SystemClock
 from awaken.contracts.errors import AwakenError, StorageError, UsageError
+from awaken.contracts.events import LoggedEvent, StreamReset, unwrap_event
+from awaken.contracts.messages.deltas import TextDelta
 from awaken.contracts.messages.message import Role
 from awaken.contracts.record import Record
+from awaken.contracts.storage.bus import Bus
 from awaken.contracts.storage.store import DeleteStrategy
 from awaken.mailbox.config import MailboxConfig
 from awaken.stores.postgres import PostgresStore
@@ -49,6 +55,8 @@ CONFIG = MailboxConfig(
     drain_ms=500,
 )
 STATUS_MS = 200
+FOLLOW_S = 4.0
+"""How long a reader stays at one process; it goes on elsewhere."""
 OK, REFUSED, FAILED, BROKEN = "ok", "refused", "failed", "broken"
 
 
@@ -57,7 +65,8 @@ class Request(Record, frozen=True, kw_only=True):
 
     number: int
     kind: str
-    """`submit`, `decide`, `cancel`, `steer`, `delete`; or `status`, `results`, `tickets`."""
+    """`submit`, `start`, `decide`, `cancel`, `steer`, `delete`; or `status`, `results`, `tickets`,
+    `follow`."""
     thread_id: str = ""
     run_id: str = ""
     ticket_id: str = ""
@@ -66,6 +75,8 @@ class Request(Record, frozen=True, kw_only=True):
     text: str = ""
     key: str = ""
     mode: str = "queue"
+    after: int = 0
+    """The cursor of a reader."""
 
 
 class Reply(Record, frozen=True, kw_only=True):
@@ -86,6 +97,11 @@ class Place(Record, frozen=True, kw_only=True):
     schema: str = ""
     skew_ms: int = 0
     """How far its wall clock is ahead."""
+    bus: str = ""
+    """What carries signals on Postgres, as a URL; blank: Postgres itself."""
+    is_lying: bool = False
+    """Whether its bus loses, doubles and damages what it sends."""
+    has_worker: bool = True
 
 
 class SkewedClock(SystemClock):
@@ -114,12 +130,15 @@ def open_runtime(place: Place, *, has_worker: bool = True) -> AgentRuntime:
         return AgentRuntime(
             [build_asking_agent()], store=store, clock=clock, mailbox=CONFIG, has_worker=has_worker
         )
+    bus: Bus | str = place.bus or PostgresBus(place.store, channel=place.schema)
+    if place.is_lying:
+        bus = LyingBus(NatsBus(place.bus), os.getpid())
     return AgentRuntime(
         [build_asking_agent()],
         store=PostgresStore(
             place.store, schema=place.schema, connect_timeout_ms=5_000, command_timeout_ms=10_000
         ),
-        bus=PostgresBus(place.store, channel=place.schema),
+        bus=bus,
         clock=clock,
         mailbox=CONFIG,
         has_worker=has_worker,
@@ -149,6 +168,32 @@ async def _submit(runtime: AgentRuntime, asked: Request) -> Any:
     return receipt.run_id
 
 
+async def _start(runtime: AgentRuntime, asked: Request) -> Any:
+    """Begin a run in this very process, whether it has a worker or not."""
+    return (await runtime.start(AGENT, asked.text, thread_id=asked.thread_id)).run_id
+
+
+async def _follow(runtime: AgentRuntime, asked: Request) -> Any:
+    """Stream a run for a while; returns what came, each with its id or 0."""
+    stream = await runtime._parts.streams.stream_run(asked.run_id, asked.after or None)
+    items: list[tuple[int, str, str]] = []
+    with suppress(TimeoutError):
+        async with asyncio.timeout(FOLLOW_S):
+            async for batch in stream.batches():
+                for item in batch:
+                    items.append((item.seq if type(item) is LoggedEvent else 0, *show_event(item)))
+    return items
+
+
+def show_event(item: Any) -> tuple[str, str]:
+    """What a reader compares of an event: its kind, and its text or the scope of a reset."""
+    event = unwrap_event(item)
+    match event:
+        case TextDelta(delta=text) | StreamReset(scope=text):
+            return type(event).__name__, text
+    return type(event).__name__, ""
+
+
 async def _decide(runtime: AgentRuntime, asked: Request) -> Any:
     receipt = await runtime.decide(
         asked.ticket_id, action=asked.action, decision_id=asked.decision_id
@@ -176,8 +221,10 @@ async def _status(runtime: AgentRuntime, asked: Request) -> Any:
 
 
 async def _results(runtime: AgentRuntime, asked: Request) -> Any:
+    """What tools have told one run: it may have been cancelled before it called any."""
     records = await runtime.messages(asked.thread_id)
-    return [it.message.text for it in records if it.message.role is Role.TOOL]
+    found = [it.message for it in records if it.message.role is Role.TOOL]
+    return [it.text for it in found if it.metadata and it.metadata.run_id == asked.run_id]
 
 
 async def _tickets(runtime: AgentRuntime, asked: Request) -> Any:
@@ -187,6 +234,8 @@ async def _tickets(runtime: AgentRuntime, asked: Request) -> Any:
 
 _ACTS = {
     "submit": _submit,
+    "start": _start,
+    "follow": _follow,
     "decide": _decide,
     "cancel": _cancel,
     "steer": _steer,
@@ -204,7 +253,9 @@ def run_node(place: Place) -> None:
 
 
 async def _serve(place: Place) -> None:
-    async with open_runtime(place) as runtime:
+    stopped = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
+    async with open_runtime(place, has_worker=place.has_worker) as runtime:
 
         async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             async def reply(line: bytes) -> None:
@@ -219,4 +270,4 @@ async def _serve(place: Place) -> None:
         with suppress(FileNotFoundError):
             Path(place.socket).unlink()
         async with await asyncio.start_unix_server(accept, place.socket):
-            await asyncio.Event().wait()
+            await stopped.wait()

@@ -43,6 +43,7 @@ class Reading:
         self._threads = [thread.id for thread in threads]
         self._runs = [run.run_id for run in runs]
         self._tickets = [f"approval-ticket-{call}" for call in ("c1", "c2")]
+        self._orders = [it.entry_id for it in run_without_suspending(file.store.list_outbox())]
         self.expected = self._read(file)
         file.shut()
 
@@ -76,6 +77,9 @@ class Reading:
             seen[f"journal {name}"] = run_without_suspending(store.list_tool_records(name))
         for name in self._tickets:
             seen[f"ticket {name}"] = run_without_suspending(store.find_ticket(name))
+        for name in self._orders:
+            # A list leaves a damaged one out, and the log names it.
+            seen[f"order {name}"] = run_without_suspending(store.find_outbox(name))
         seen["outbox"] = run_without_suspending(store.list_outbox())
         return seen
 

@@ -162,7 +162,7 @@ class DueTimes:
             assert len(covered) == it.count, (schedule.schedule_id, it)
             decided.update(covered)
             counts[f"{it.outcome} {it.reason or ''}".strip()] += it.count
-            key = f"schedule:{schedule.schedule_id}:{it.due_at}"
+            key = f"schedule:{schedule.schedule_id}:{schedule.created_at}:{it.due_at}"
             assert (it.outcome is FiringOutcome.FIRED) == (key in dispatched), (key, it)
         name = schedule.schedule_id
         twice = [due for due, count in decided.items() if count > 1]

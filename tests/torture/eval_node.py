@@ -1,20 +1,26 @@
 """A process that executes samples and drives evals of a store until it is killed.
 
-`python -m tests.torture.eval_node STORE_URL LOG_FILE`. Every call of its model is a line of a log:
-which process asked for which sample, written before the answer.
+`python -m tests.torture.eval_node STORE_URL LOG_FILE`; a URL of Postgres ends in `#schema`. With
+the option `--dies-after-item` it kills itself as soon as it has written an item.
+Every call of its model is a line of a log: which process asked for which sample, written before the
+answer.
 """
 
 import asyncio
 import os
 import random
+import signal
 import sys
 from collections.abc import AsyncGenerator
+from typing import Any
 
 from awaken import Agent, AgentRuntime
 from awaken.bootstrap.evals import build_eval_runner
+from awaken.contracts.evals.store import EvalStore
 from awaken.evals.preparing import EvalLimits
 from awaken.mailbox.config import MailboxConfig
 from awaken.models import InferenceRequest, ModelEvent
+from awaken.stores.postgres import PostgresStore
 from awaken.testing import ScriptedModel, Turn
 
 TOKENS = 30
@@ -43,7 +49,9 @@ def make_runtime(url: str, log: str) -> AgentRuntime:
         lease_ms=900, renew_ms=250, sweep_ms=300, poll_ms=50, drain_ms=100, max_attempts=200
     )
     agent = Agent(id="agent", model=LoggedModel(log), instructions="Answer.")
-    runtime = AgentRuntime([agent], store=url, mailbox=config)
+    place, _, schema = url.partition("#")
+    store = PostgresStore(place, schema=schema) if schema else url
+    runtime = AgentRuntime([agent], store=store, mailbox=config)
     limits = EvalLimits(lease_ms=900)
     parts = runtime._parts
     made = build_eval_runner(parts.control, parts.node.worker_id, None, limits)
@@ -51,9 +59,23 @@ def make_runtime(url: str, log: str) -> AgentRuntime:
     return runtime
 
 
-async def main(url: str, log: str) -> None:
+def die_after_item(evals: EvalStore) -> None:
+    """Kill this process when an item is written, before it can do anything else."""
+    put = evals.put_eval_item
+
+    async def put_and_die(*given: Any) -> bool:
+        await put(*given)
+        os.kill(os.getpid(), signal.SIGKILL)
+        raise AssertionError
+
+    evals.put_eval_item = put_and_die  # type: ignore[method-assign]
+
+
+async def main(url: str, log: str, *options: str) -> None:
     """Execute and drive whatever there is."""
     async with make_runtime(url, log) as runtime:
+        if "--dies-after-item" in options:
+            die_after_item(runtime.evals.parts.evals)
         print("ready", flush=True)
         while True:
             await runtime._sweep_evals()
@@ -61,4 +83,4 @@ async def main(url: str, log: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1], sys.argv[2]))
+    asyncio.run(main(*sys.argv[1:]))

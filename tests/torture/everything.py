@@ -1,7 +1,7 @@
 """All cases of the tests of which `make test` runs a sample or nothing (see `tests/sampling.py`).
 
 python -m tests.torture everything             all of them
-python -m tests.torture everything --rotate 3  every third file: today's part
+python -m tests.torture everything --rotate 6  every sixth file: today's part
 python -m tests.torture everything -k cut      with arguments of pytest
 """
 

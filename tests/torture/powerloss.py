@@ -171,6 +171,13 @@ class PowerDatabase:
         assert self._writer is not None
         return await self._writer.submit(work)
 
+    async def write_thread(self, work: Work[T], thread_id: str, *, is_adding: bool = False) -> T:
+        """Run work on one thread, as `write` does."""
+        return await self.write(work)
+
+    read_row = read
+    write_row = write_claims = write
+
     def find_shown(self, thread_id: str) -> Any:
         """Ask the writer."""
         assert self._writer is not None

@@ -152,9 +152,7 @@ class Process:
         agent = obeying_agent(self._note, self._step, self._work, deadline=world.deadline)
         registry = world.registry or RegistryHandle(registry_set([agent], [], [], {}, {}))
         self.engine = RunEngine(store, registry, services, book)
-        self.worker = Worker(
-            self.engine, self.mailbox, book, worker_id=name, randomness=lambda: 0.5
-        )
+        self.worker = Worker(self.engine, self.mailbox, book, randomness=lambda: 0.5)
         self.signals = RunSignals(self.engine, world.bus, book, tells=False)
         self.sweeper = Sweeper(self.mailbox)
 

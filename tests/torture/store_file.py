@@ -59,6 +59,8 @@ class StoreFile:
         except sqlite3.Error as error:
             raise translate_error(error, self.name) from error
 
+    read_row = read
+
     async def write(self, work: Work[T]) -> T:
         """Refuse: a checker changes nothing."""
         raise NotImplementedError(work)

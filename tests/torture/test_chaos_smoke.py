@@ -18,6 +18,7 @@ STAGES = (
     "leaks --runs 60",
     "control_races --races 30",
     "control_kills --kills 2",
+    "cluster_chaos --faults 6 --carriers nats,none",
 )
 
 

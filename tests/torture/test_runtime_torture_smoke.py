@@ -37,10 +37,11 @@ def test_every_bug_planted_in_the_runtime_still_applies_to_the_source() -> None:
 
 READS = frozenset(
     {
-        "checkout", "count_open_runs", "count_queued", "count_usage", "fill_run_columns",
+        "checkout", "count_open_runs", "count_queued",
+        "count_queued_by_tenant", "count_usage", "fill_run_columns",
         "find_checkpoint", "find_claim_holder", "find_commit",
         "find_dispatch",
-        "find_dispatch_of_run", "find_next_deadline", "find_ticket", "fold_state",
+        "find_dispatch_of_run", "find_next_deadline", "find_outbox", "find_ticket", "fold_state",
         "list_dead_outbox",
         "list_dispatches", "list_events",
         "list_expired_tickets", "list_inputs", "list_messages", "list_pinned_publications",

@@ -2,6 +2,7 @@
 
 from typing import Protocol
 
+from awaken.contracts.errors import CorruptRecord
 from awaken.contracts.events import LoggedEvent
 from awaken.contracts.messages.message import MessageRecord, Role
 from awaken.contracts.record import Record
@@ -107,6 +108,8 @@ async def _dispatches(store: Store, thread_id: str) -> tuple[RunDispatch, ...]:
     while True:
         query = DispatchQuery(thread_id=thread_id, limit=LIMIT_MAX, offset=len(found))
         page = await store.list_dispatches(query)
+        if page.damaged:
+            raise CorruptRecord(what="A dispatch", problem="a list leaves it out")
         found += page.items
         if not page.items or len(found) >= page.total:
             return tuple(found)

@@ -3,6 +3,8 @@ import { queryOptions } from "@tanstack/react-query";
 
 import type { JsonObject, JsonSchema } from "../ui/schema/model";
 import { api, need, type Schemas } from "./client";
+import { isGone } from "./errors";
+import { readAll } from "./readAll";
 
 export type Namespace = "agents" | "tools" | "mcp-servers" | "a2a-servers" | "skills" | "models" | "model-pools" | "providers" | "rulesets" | "budgets";
 /** A record in HTTP form; fields that the console does not know stay in it. */
@@ -14,12 +16,16 @@ export type Switch = Schemas["Switch"];
 export type SwitchKind = Switch["kind"];
 export const SWITCH_KINDS = ["agent", "tool", "model", "provider", "mcp-server", "all"] as const satisfies readonly SwitchKind[];
 export type Head = Schemas["HeadView"];
+/** A canary as a decision names it: another one is left alone. */
+export type SeenCanary = Schemas["SeenCanary"];
+
+export function nameCanary({ publication, since }: Schemas["Canary"]): SeenCanary {
+  return { publication, since };
+}
+
 /** Fields that have their default are absent. */
 export type Guardrails = Partial<Schemas["Guardrails"]>;
 export type Publication = Schemas["PublicationView"];
-
-/** All of a namespace: the server gives at most this many at once. */
-const ALL = 1_000;
 
 /** The header that makes a write fail if what it replaces has another revision. */
 export function ifMatch(revision: number | undefined): { "If-Match"?: string } {
@@ -34,14 +40,14 @@ export const capabilitiesQuery = queryOptions({
 export function recordsQuery(namespace: Namespace) {
   return queryOptions({
     queryKey: ["config", "records", namespace],
-    queryFn: async ({ signal }) => (await need(api.GET("/v1/config/{namespace}", { params: { path: { namespace }, query: { limit: ALL } }, signal }))).items as ConfigRecord[],
+    queryFn: ({ signal }) => readAll(async (query) => (await need(api.GET("/v1/config/{namespace}", { params: { path: { namespace }, query }, signal }))) as unknown as { items: ConfigRecord[] }),
   });
 }
 
 export function factsQuery(namespace: Namespace) {
   return queryOptions({
     queryKey: ["config", "facts", namespace],
-    queryFn: async ({ signal }) => (await need(api.GET("/v1/config/{namespace}/meta", { params: { path: { namespace }, query: { limit: ALL } }, signal }))).items,
+    queryFn: ({ signal }) => readAll((query) => need(api.GET("/v1/config/{namespace}/meta", { params: { path: { namespace }, query }, signal }))),
   });
 }
 
@@ -51,6 +57,15 @@ export function schemaQuery(namespace: Namespace) {
     queryFn: async ({ signal }): Promise<JsonSchema> => need(api.GET("/v1/config/{namespace}/$schema", { params: { path: { namespace } }, signal })),
     staleTime: Infinity,
   });
+}
+
+/** A record, and the revision that it has: what an edit of it begins with. */
+export type RecordVersion = { record: ConfigRecord; revision: number };
+
+export async function loadVersion(namespace: Namespace, id: string, signal?: AbortSignal): Promise<RecordVersion> {
+  const asked = api.GET("/v1/config/{namespace}/{record_id}", { params: { path: { namespace, record_id: id } }, signal });
+  const record = (await need(asked)) as ConfigRecord;
+  return { record, revision: Number((await asked).response.headers.get("ETag")?.replaceAll('"', "")) };
 }
 
 export async function loadRecord(namespace: Namespace, id: string, signal?: AbortSignal): Promise<ConfigRecord> {
@@ -74,32 +89,37 @@ export function tryOverrides(namespace: Namespace, id: string, overrides: JsonOb
 /** How a record is written: as a whole, or as overrides on the code's. */
 export type RecordWrite = { spec: JsonObject } | { overrides: JsonObject };
 
-/** Makes one record live at once, with a message; the revision of a record that is not there yet is 0. */
-export async function publishRecord(namespace: Namespace, id: string, write: RecordWrite, message: string, revision: number | undefined): Promise<void> {
-  // Overrides are merged with those of others, so that the first ones replace nothing.
-  const expected = "overrides" in write && revision === 0 ? undefined : revision;
-  const params = { path: { namespace, record_id: id }, query: { message }, header: ifMatch(expected) };
+/** Makes one record live at once, with a message, if it still has the revision that the change began with; 0 for one that is not there yet. */
+export async function publishRecord(namespace: Namespace, id: string, write: RecordWrite, message: string, revision: number): Promise<void> {
+  const params = { path: { namespace, record_id: id }, query: { message }, header: ifMatch(revision) };
   await need("overrides" in write
     ? api.PATCH("/v1/config/{namespace}/{record_id}/overrides", { params, body: write.overrides })
     : api.PUT("/v1/config/{namespace}/{record_id}", { params, body: write.spec }));
 }
 
-export async function deleteRecord(namespace: Namespace, id: string): Promise<void> {
-  await need(api.DELETE("/v1/config/{namespace}/{record_id}", { params: { path: { namespace, record_id: id } } }));
+export async function deleteRecord(namespace: Namespace, id: string, revision: number): Promise<void> {
+  await need(api.DELETE("/v1/config/{namespace}/{record_id}", { params: { path: { namespace, record_id: id }, header: ifMatch(revision) } }));
 }
 
 /** Takes one override back: the field is the code's again. */
-export async function dropOverride(namespace: Namespace, id: string, field: string): Promise<void> {
-  await need(api.DELETE("/v1/config/{namespace}/{record_id}/overrides/{field}", { params: { path: { namespace, record_id: id, field } } }));
+export async function dropOverride(namespace: Namespace, id: string, field: string, revision: number | undefined): Promise<void> {
+  await need(api.DELETE("/v1/config/{namespace}/{record_id}/overrides/{field}", { params: { path: { namespace, record_id: id, field }, header: ifMatch(revision) } }));
 }
 
-export async function restoreRecord(namespace: Namespace, id: string, version: string): Promise<void> {
-  await need(api.POST("/v1/config/{namespace}/{record_id}/restore", { params: { path: { namespace, record_id: id } }, body: { version, message: "" } }));
+/** Makes an earlier version of a record live, over the revision that was seen. */
+export async function restoreRecord(namespace: Namespace, id: string, version: string, revision: number): Promise<void> {
+  await need(api.POST("/v1/config/{namespace}/{record_id}/restore", { params: { path: { namespace, record_id: id }, header: ifMatch(revision) }, body: { version, message: "" } }));
 }
 
 export const headQuery = queryOptions({
   queryKey: ["config", "head"],
   queryFn: ({ signal }) => need(api.GET("/v1/config/head", { signal })),
+});
+
+/** The newest publications, for lists to choose from. */
+export const recentPublicationsQuery = queryOptions({
+  queryKey: ["config", "publications", "recent"],
+  queryFn: async ({ signal }) => (await need(api.GET("/v1/config/publications", { params: { query: { limit: 30 } }, signal }))).items,
 });
 
 export const switchesQuery = queryOptions({
@@ -112,8 +132,9 @@ export async function setSwitch(kind: SwitchKind, id: string, reason: string): P
   await need(api.PUT("/v1/config/switches/{kind}/{target}", { params: { path: { kind, target: id } }, body: { state, reason } }));
 }
 
-export async function releaseSwitch(kind: SwitchKind, id: string): Promise<void> {
-  await need(api.DELETE("/v1/config/switches/{kind}/{target}", { params: { path: { kind, target: id } } }));
+/** Releases the switch that was seen; one that was set again since, for another reason, stays. */
+export async function releaseSwitch({ kind, id, at }: Pick<Switch, "kind" | "id" | "at">): Promise<void> {
+  await need(api.DELETE("/v1/config/switches/{kind}/{target}", { params: { path: { kind, target: id }, query: { set_at: at } } }));
 }
 
 /** What agents did in the last day, in all processes of the store. */
@@ -122,9 +143,14 @@ export const runtimeStatsQuery = queryOptions({
   queryFn: async ({ signal }) => (await need(api.GET("/v1/agents/runtime-stats", { params: { query: { scope: "all" } }, signal }))).agents,
 });
 
-export function auditQuery(resource: string) {
+/** The changes of a record, the newest first, and the revision that it had before they were read: what is restored stands over no change that is not listed. */
+export function historyQuery(namespace: Namespace, id: string) {
   return queryOptions({
-    queryKey: ["audit", resource],
-    queryFn: async ({ signal }) => (await need(api.GET("/v1/audit-log", { params: { query: { resource, limit: 100 } }, signal }))).items,
+    queryKey: ["audit", "history", namespace, id],
+    queryFn: async ({ signal }) => {
+      const facts = await loadFacts(namespace, id).catch((gone: unknown) => { if (isGone(gone)) return null; throw gone; });
+      const { items } = await need(api.GET("/v1/audit-log", { params: { query: { resource: `${namespace}/${id}`, limit: 100 } }, signal }));
+      return { revision: facts?.revision ?? 0, items };
+    },
   });
 }

@@ -10,12 +10,16 @@ export function noteReachable(is: boolean): void {
   for (const listener of listeners) listener();
 }
 
+export function isServerReachable(): boolean {
+  return isReachable;
+}
+
 export function useIsReachable(): boolean {
   return useSyncExternalStore(
     (listener) => {
       listeners.add(listener);
       return () => void listeners.delete(listener);
     },
-    () => isReachable,
+    isServerReachable,
   );
 }

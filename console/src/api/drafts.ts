@@ -1,6 +1,7 @@
 /** Drafts: which one a person edits, and writes into it. Nothing here makes anything live but `publishDraft`. */
 import { queryOptions } from "@tanstack/react-query";
 
+import type { RecordChange } from "../ui/compare";
 import { api, need, type Schemas, type Whole } from "./client";
 import { ifMatch, type Namespace, type RecordWrite } from "./config";
 import { queryClient } from "./queries";
@@ -10,6 +11,8 @@ export { applyChange, findChange, isSame, makeOverrides, makeWrite, pickDraft, s
 export type Draft = Schemas["DraftView"];
 /** A draft in a list names its changes without their bodies. */
 export type DraftSummary = Schemas["DraftSummary"];
+/** How a draft differs from what is live, and of which revision of the draft that is. */
+export type DraftDifference = Pick<Schemas["DraftDifference"], "draft" | "revision" | "base" | "head"> & { readonly records: readonly RecordChange[] };
 export type Preference = Schemas["Preference"];
 
 const place = (id: string) => ({ path: { draft_id: id } });
@@ -46,7 +49,7 @@ export function dropRecord(draft: Draft, namespace: Namespace, id: string): Prom
   return need(api.DELETE("/v1/config/drafts/{draft_id}/{namespace}/{record_id}", { params: record(draft, namespace, id) }));
 }
 
-export function compareDraft(id: string, signal?: AbortSignal) {
+export function compareDraft(id: string, signal?: AbortSignal): Promise<DraftDifference> {
   return need(api.GET("/v1/config/drafts/{draft_id}/diff", { params: place(id), signal }));
 }
 
@@ -70,9 +73,10 @@ export async function previewDraft(id: string): Promise<number> {
   return (await need(api.POST("/v1/config/drafts/{draft_id}/preview", { params: place(id) }))).publication;
 }
 
-const AT_ONCE: Schemas["PublishBody"] = { message: "", expected_head: null, require: "self", canary: null, over_canary: false };
+const AT_ONCE: Schemas["PublishBody"] = { message: "", expected_head: null, require: "self", canary: null, over_canary: null };
 
-export async function publishDraft({ id, revision }: Draft, how: Partial<Schemas["PublishBody"]>): Promise<number> {
+/** Makes a draft live as it was read: another revision is refused. */
+export async function publishDraft({ id, revision }: Pick<Draft, "id" | "revision">, how: Partial<Schemas["PublishBody"]>): Promise<number> {
   const params = { ...place(id), header: ifMatch(revision) };
   return (await need(api.POST("/v1/config/drafts/{draft_id}/publish", { params, body: { ...AT_ONCE, ...how } }))).publication;
 }

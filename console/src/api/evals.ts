@@ -3,18 +3,19 @@ import { queryOptions } from "@tanstack/react-query";
 
 import { isObject, type Json, type JsonObject, type JsonSchema } from "../ui/schema/model";
 import { api, need, type Schemas } from "./client";
+import type { ListedPage } from "./paging";
 import { queryClient, refreshKinds } from "./queries";
 
 /** A case in the form of the API; fields that the console does not know stay in it. */
 export type Case = JsonObject & { readonly id: string };
 export type ScorerSpec = { scorer: string; name?: string; options?: JsonObject; threshold?: number };
-export type Dataset = { id: string; description: string; cases: readonly Case[]; scorers: readonly ScorerSpec[]; gate: JsonObject | null; revision: number; updatedAt: number; by: string; erased: readonly string[]; duplicates: readonly Schemas["DuplicateCase"][] };
+export type Dataset = { id: string; description: string; cases: readonly Case[]; scorers: readonly ScorerSpec[]; gate: JsonObject | null; revision: number; updatedAt: number; by: string; isDemo: boolean; erased: readonly string[]; duplicates: readonly Schemas["DuplicateCase"][] };
 export type DatasetSpec = Pick<Dataset, "description" | "cases" | "scorers" | "gate">;
 
 /** The server leaves out what has its default. */
 export type Variant = Partial<Schemas["Variant"]> & { name: string };
 export type EvalSpec = Partial<Omit<Schemas["EvalSpec"], "variants" | "scorers">> & { dataset_id: string; variants?: readonly Variant[]; scorers?: readonly ScorerSpec[] };
-export type EvalRecord = { eval_id: string; spec: EvalSpec; revision: number; status: Schemas["EvalStatus"]; planned: number; problem?: string | null; spent?: { tokens?: number | null; cost_usd?: number | null }; summary?: Figures; manifest_hash?: string | null; created_by?: string; created_at: number; started_at?: number | null; finished_at?: number | null };
+export type EvalRecord = { eval_id: string; spec: EvalSpec; revision: number; status: Schemas["EvalStatus"]; planned: number; problem?: string | null; spent?: { tokens?: number | null; cost_usd?: number | null }; summary?: Figures; manifest_hash?: string | null; is_demo?: boolean; created_by?: string; created_at: number; started_at?: number | null; finished_at?: number | null };
 export type Score = Partial<Schemas["Score"]> & { name: string };
 export type EvalItem = Partial<Omit<Schemas["EvalItem"], "scores">> & { number: number; case_id: string; variant: string; sample: number; status: Schemas["ItemStatus"]; scores: readonly Score[] };
 export type Interval = Schemas["Interval"];
@@ -37,7 +38,7 @@ function readDataset(view: Schemas["DatasetView"]): Dataset {
   const { spec, meta } = view;
   return {
     id: view.id, description: spec.description ?? "", cases: (spec.fixtures ?? []) as unknown as readonly Case[], scorers: (spec.scorers ?? []) as readonly ScorerSpec[], gate: (spec.gate ?? null) as JsonObject | null,
-    revision: meta.revision, updatedAt: meta.updated_at ?? 0, by: meta.updated_by ?? "", erased: view.erased ?? [], duplicates: view.duplicates ?? [],
+    revision: meta.revision, updatedAt: meta.updated_at ?? 0, by: meta.updated_by ?? "", isDemo: meta.is_demo ?? false, erased: view.erased ?? [], duplicates: view.duplicates ?? [],
   };
 }
 
@@ -53,10 +54,14 @@ export function readItem(item: Schemas["EvalItem"]): EvalItem {
 const ofDataset = (id: string) => ({ path: { dataset_id: id } });
 const ofEval = (id: string) => ({ path: { eval_id: id } });
 
-export const datasetsQuery = queryOptions({
-  queryKey: ["dataset", "list"],
-  queryFn: async ({ signal }) => (await need(api.GET("/v1/eval/datasets", { params: { query: { limit: 1_000 } }, signal }))).datasets,
-});
+export function datasetListQuery(withDemo: boolean) {
+  return queryOptions({
+    queryKey: ["dataset", "list", withDemo],
+    queryFn: async ({ signal }) => (await need(api.GET("/v1/eval/datasets", { params: { query: { limit: 1_000, demo: withDemo || undefined } }, signal }))).datasets,
+  });
+}
+
+export const datasetsQuery = datasetListQuery(false);
 
 export function datasetQuery(id: string, revision?: number) {
   return queryOptions({
@@ -80,11 +85,23 @@ export const formsQuery = queryOptions({
   refetchInterval: false,
 });
 
-export function evalsQuery(datasetId?: string) {
+export function evalsQuery(datasetId?: string, withDemo = false) {
   return queryOptions({
-    queryKey: ["eval", "list", datasetId],
-    queryFn: async ({ signal }) => (await need(api.GET("/v1/evals", { params: { query: { dataset_id: datasetId, limit: 200 } }, signal }))).evals.map((it) => readEval(it.eval)),
+    queryKey: ["eval", "list", datasetId, withDemo],
+    queryFn: async ({ signal }) => (await need(api.GET("/v1/evals", { params: { query: { dataset_id: datasetId, limit: 200, demo: withDemo || undefined } }, signal }))).evals.map((it) => readEval(it.eval)),
   });
+}
+
+export type EvalFilter = { dataset?: string; status?: string; demo?: string };
+
+/** As many evals as are listed at once. */
+const EVALS_PAGE = 100;
+
+/** A page of the evals, the newest first; the filters are the server's, which knows those of all pages. */
+export async function fetchEvals({ dataset, status, demo }: EvalFilter, cursor: string | undefined, signal: AbortSignal): Promise<ListedPage<EvalRecord>> {
+  const query = { dataset_id: dataset, status, demo: demo === "true" || undefined, before: cursor === undefined ? undefined : Number(cursor), limit: EVALS_PAGE };
+  const { evals, next_before: next } = await need(api.GET("/v1/evals", { params: { query }, signal }));
+  return { items: evals.map((it) => readEval(it.eval)), next_cursor: next == null ? null : String(next) };
 }
 
 export function evalQuery(id: string) {

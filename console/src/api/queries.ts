@@ -3,6 +3,7 @@ import { QueryClient, queryOptions } from "@tanstack/react-query";
 
 import { api, need } from "./client";
 import { ApiError } from "./errors";
+import { readAll } from "./readAll";
 
 /** A resource on the screen is fetched again after this long, hints or not. */
 const REFETCH_MS = 30_000;
@@ -36,7 +37,7 @@ export const systemInfoQuery = queryOptions({
 
 export const agentsQuery = queryOptions({
   queryKey: ["agent", "list"],
-  queryFn: async ({ signal }) => (await need(api.GET("/v1/agents", { signal, params: { query: { limit: 200 } } }))).items,
+  queryFn: ({ signal }) => readAll((query) => need(api.GET("/v1/agents", { signal, params: { query } }))),
 });
 
 /** Marks kinds of resources as stale; what is on the screen is fetched again. */

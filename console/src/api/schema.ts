@@ -1281,7 +1281,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Make a draft live, and remove it. */
+        /** Make a draft live as the caller read it, and remove it. */
         post: operations["post_v1_config_drafts_draft_id_publish"];
         delete?: never;
         options?: never;
@@ -2005,7 +2005,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List evals, newest first. */
+        /** List evals, newest first, with how many of their samples passed. */
         get: operations["get_v1_eval_runs"];
         put?: never;
         /** Try a dataset; waits up to 30 seconds for the end. */
@@ -2057,7 +2057,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List evals, newest first. */
+        /** List evals, newest first; without those of the demo data a page may be short. */
         get: operations["get_v1_evals"];
         put?: never;
         /** Plan an eval and begin it. */
@@ -2406,7 +2406,7 @@ export interface paths {
         };
         /** Show a fact and where it comes from. */
         get: operations["get_v1_memory_facts_fact_id"];
-        /** Replace the text of a fact. */
+        /** Replace the text of a fact; without `ttl_ms` it expires when it did before. */
         put: operations["put_v1_memory_facts_fact_id"];
         post?: never;
         /** Forget a fact; answers with the transcripts that still hold its text. */
@@ -2766,7 +2766,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Compare two runs: aligned steps, calls, state, ends and figures. */
+        /** Compare two runs: aligned steps, calls, state, ends and figures, without secrets. */
         get: operations["get_v1_runs_run_id_diff_other_id"];
         put?: never;
         post?: never;
@@ -2936,7 +2936,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Get a replay, and its divergences, diff and figures once it is done. */
+        /** Get a replay, and its divergences, diff and figures once it is done, without secrets. */
         get: operations["get_v1_runs_run_id_replays_replay_id"];
         put?: never;
         post?: never;
@@ -3256,6 +3256,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/system/cluster": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Show the nodes, what waits for them, and what is stuck. */
+        get: operations["get_v1_system_cluster"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/system/demo-data": {
         parameters: {
             query?: never;
@@ -3335,6 +3352,23 @@ export interface paths {
         };
         /** Which protocols and parts are served. */
         get: operations["get_v1_system_modules"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/system/scale": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Show how many slots there are and how many there should be, for autoscalers. */
+        get: operations["get_v1_system_scale"];
         put?: never;
         post?: never;
         delete?: never;
@@ -4181,10 +4215,12 @@ export interface components {
             canary: components["schemas"]["CanaryPlan"] | null;
             /** @default stop */
             drift: components["schemas"]["DriftChoice"];
+            /** @default null */
+            expected_head: number | null;
             /** @default  */
             message: string;
-            /** @default false */
-            over_canary: boolean;
+            /** @default null */
+            over_canary: components["schemas"]["SeenCanary"] | null;
             /** @default false */
             prune: boolean;
             /** @default false */
@@ -4482,6 +4518,8 @@ export interface components {
             kappa_interval: components["schemas"]["Interval"] | null;
             labels?: number;
             /** @default null */
+            model_id: string | null;
+            /** @default null */
             prompt_hash: string | null;
             /** @default  */
             scorer: string;
@@ -4644,6 +4682,15 @@ export interface components {
             tools: components["schemas"]["ToolCapability"][];
         };
         /**
+         * CarrierStatus
+         * @description The bus of the process that answers.
+         */
+        CarrierStatus: {
+            dropped: number;
+            is_up: boolean;
+            kind: string;
+        };
+        /**
          * CaseDifference
          * @description One case in a comparison.
          */
@@ -4753,6 +4800,15 @@ export interface components {
             problems: components["schemas"]["ConfigProblem"][];
         };
         /**
+         * ClaimFigures
+         * @description The threads that are claimed.
+         */
+        ClaimFigures: {
+            held: number;
+            of_dead_nodes: number;
+            oldest_beat_ms: number | null;
+        };
+        /**
          * ClientMessage
          * @description A message of a client, new or from the history.
          */
@@ -4777,6 +4833,50 @@ export interface components {
             name: string;
             /** @default null */
             parameters: Record<string, unknown> | null;
+        };
+        /**
+         * ClusterNode
+         * @description One process of the deployment.
+         */
+        ClusterNode: {
+            address: string;
+            agents: string[] | null;
+            beat_ms: number;
+            busy: number;
+            claims: number;
+            host: string;
+            id: string;
+            kind: string;
+            pid: number;
+            schema_no: number | null;
+            slots: number;
+            started_at: number;
+            state: string;
+            up_ms: number;
+            version: string;
+        };
+        /**
+         * ClusterProblem
+         * @description Something that is wrong, by its code, and a sentence about it.
+         */
+        ClusterProblem: {
+            code: string;
+            text: string;
+        };
+        /**
+         * ClusterStatus
+         * @description Everything about a deployment at one moment; times are the store's.
+         */
+        ClusterStatus: {
+            at: number;
+            carrier: components["schemas"]["CarrierStatus"] | null;
+            claims: components["schemas"]["ClaimFigures"];
+            leases: string;
+            nodes: components["schemas"]["ClusterNode"][];
+            problems: components["schemas"]["ClusterProblem"][];
+            queue: components["schemas"]["QueueFigures"];
+            schema: components["schemas"]["SchemaVersions"] | null;
+            sweep: components["schemas"]["SweepStatus"] | null;
         };
         /**
          * CommandView
@@ -5088,6 +5188,8 @@ export interface components {
          * @description When a revision was written, and by whom.
          */
         DatasetMeta: {
+            /** @default false */
+            is_demo: boolean;
             revision: number;
             updated_at?: number;
             /** @default  */
@@ -5125,6 +5227,8 @@ export interface components {
             /** @default false */
             has_gate: boolean;
             id: string;
+            /** @default false */
+            is_demo: boolean;
             revision: number;
         };
         /**
@@ -5397,6 +5501,7 @@ export interface components {
             draft: string;
             head: number | null;
             records: components["schemas"]["RecordDifference"][];
+            revision: number;
         };
         /**
          * DraftList
@@ -5482,6 +5587,14 @@ export interface components {
         DuplicateCase: {
             case_id: string;
             same_as: string;
+        };
+        /**
+         * EditFact
+         * @description The new text of a fact; what is left out stays as it is.
+         */
+        EditFact: {
+            text: string;
+            ttl_ms?: number | null;
         };
         /**
          * Effort
@@ -5577,6 +5690,8 @@ export interface components {
          * @description One sample of a cell; written once.
          */
         EvalItem: {
+            /** @default null */
+            agent_id: string | null;
             /** @default [] */
             calls: string[];
             case_id: string;
@@ -5586,6 +5701,12 @@ export interface components {
             divergence: components["schemas"]["ReplayDivergence"] | null;
             /** @default null */
             error: string | null;
+            /** @default [] */
+            failed_calls: string[];
+            /** @default 0 */
+            failed_inferences: number;
+            /** @default null */
+            inferences: number | null;
             /** @default null */
             ms: number | null;
             number: number;
@@ -5599,6 +5720,8 @@ export interface components {
             status: components["schemas"]["ItemStatus"];
             /** @default  */
             text: string;
+            /** @default [] */
+            unscored: string[];
             /** @default null */
             usage: components["schemas"]["TokenUsage"] | null;
             variant: string;
@@ -5611,6 +5734,8 @@ export interface components {
          */
         EvalList: {
             evals: components["schemas"]["NumberedEval"][];
+            /** @default null */
+            next_before: number | null;
         };
         /**
          * EvalMode
@@ -5630,6 +5755,8 @@ export interface components {
             eval_id: string;
             /** @default null */
             finished_at: number | null;
+            /** @default false */
+            is_demo: boolean;
             /** @default [] */
             looks: Record<string, unknown>[];
             /** @default null */
@@ -5913,6 +6040,13 @@ export interface components {
             thread_id: string | null;
         };
         /**
+         * FixtureDiff
+         * @description What a baseline and a run differ in, fixture by fixture.
+         */
+        FixtureDiff: {
+            entries: Record<string, unknown>[];
+        };
+        /**
          * FixtureJudge
          * @description The judge of `min_judge_score`.
          */
@@ -5962,7 +6096,8 @@ export interface components {
             /** @default null */
             aggregates: Record<string, unknown>[] | null;
             /** @default null */
-            diff: Record<string, unknown>[] | null;
+            diff: components["schemas"]["FixtureDiff"] | null;
+            persisted?: boolean;
             run: Record<string, unknown>;
         };
         /**
@@ -6704,6 +6839,8 @@ export interface components {
             run_id: string | null;
             /** @default null */
             step_index: number | null;
+            /** @default null */
+            user_id: string | null;
         };
         /**
          * MessageRecord
@@ -7108,10 +7245,20 @@ export interface components {
             /** @default null */
             agent_id: string | null;
             /** @default {} */
-            expect: Record<string, unknown>;
+            agent_overrides: Record<string, unknown>;
+            /** @default {} */
+            expectations: Record<string, unknown>;
+            /** @default null */
+            judge: components["schemas"]["FixtureJudge"] | null;
             /** @default null */
             max_total_tokens: number | null;
+            /** @default null */
+            max_walltime_secs: number | null;
             models: string[];
+            /** @default true */
+            persist: boolean;
+            /** @default 1 */
+            samples: number;
             user_input: string;
         };
         /**
@@ -7520,6 +7667,8 @@ export interface components {
             count: number;
             /** @default null */
             end_at: number | null;
+            /** @default null */
+            max_count: number | null;
             timing: components["schemas"]["CronTiming"] | components["schemas"]["IntervalTiming"] | components["schemas"]["OneShotTiming"];
         };
         /**
@@ -7531,11 +7680,14 @@ export interface components {
         };
         /**
          * PromoteBody
-         * @description Why a canary is promoted or ended.
+         * @description Which canary becomes live, and why; another one refuses the request.
          */
         PromoteBody: {
             /** @default  */
             message: string;
+            publication: number;
+            /** @default null */
+            since: number | null;
         };
         /**
          * Provenance
@@ -7579,6 +7731,8 @@ export interface components {
             after: number;
             before: number;
             records: components["schemas"]["ComparedRecord"][];
+            /** @default [] */
+            undone: components["schemas"]["PublicationView"][];
         };
         /**
          * PublicationPage
@@ -7624,8 +7778,8 @@ export interface components {
             expected_head: number | null;
             /** @default  */
             message: string;
-            /** @default false */
-            over_canary: boolean;
+            /** @default null */
+            over_canary: components["schemas"]["SeenCanary"] | null;
             /**
              * @default self
              * @enum {unknown}
@@ -7679,6 +7833,20 @@ export interface components {
             spec: Record<string, unknown>;
             /** @enum {unknown} */
             type: "put";
+        };
+        /**
+         * QueueFigures
+         * @description How much input waits; counted up to `QUEUE_COUNT_MAX`.
+         */
+        QueueFigures: {
+            /** @default 0 */
+            dead_letters: number;
+            /** @default 0 */
+            delayed: number;
+            /** @default 0 */
+            due: number;
+            /** @default null */
+            oldest_due_ms: number | null;
         };
         /**
          * Queued
@@ -7784,6 +7952,8 @@ export interface components {
             attempts: number;
             /** @default [] */
             decisions: components["schemas"]["RecordedDecision"][];
+            /** @default null */
+            digest: string | null;
             /** @default none */
             effect: components["schemas"]["ToolEffect"];
             /** @default false */
@@ -7845,6 +8015,8 @@ export interface components {
             /** @default null */
             active_agent_id: string | null;
             agent_id: string;
+            /** @default [] */
+            begun_by: (string | null)[];
             /** @default [] */
             budgets: components["schemas"]["Budget"][];
             /** @default null */
@@ -7923,6 +8095,8 @@ export interface components {
             first_token_ms: number | null;
             /** @default [] */
             inputs: components["schemas"]["Message"][];
+            /** @default false */
+            is_cut: boolean;
             /** @default  */
             model: string;
             /** @default 0 */
@@ -7952,6 +8126,8 @@ export interface components {
             input: components["schemas"]["Message"][];
             /** @default [] */
             journal: Record<string, unknown>[];
+            /** @default [] */
+            journal_digests: string[];
             /** @default [] */
             redacted: string[];
             run: components["schemas"]["RecordedRun"];
@@ -8239,13 +8415,14 @@ export interface components {
         Role: "assistant" | "system" | "tool" | "user";
         /**
          * RollbackBody
-         * @description The publication to go back to.
+         * @description The publication to go back to, and what the caller saw when it asked.
          */
         RollbackBody: {
+            expected_head: number;
             /** @default  */
             message: string;
-            /** @default false */
-            over_canary: boolean;
+            /** @default null */
+            over_canary: components["schemas"]["SeenCanary"] | null;
             publication: number;
         };
         /**
@@ -8573,6 +8750,17 @@ export interface components {
             waiting: components["schemas"]["Waiting"] | null;
         };
         /**
+         * ScaleFigures
+         * @description What an autoscaler needs: how many slots are there, and how many there should be.
+         */
+        ScaleFigures: {
+            busy: number;
+            desired_slots: number;
+            due: number;
+            oldest_due_ms: number;
+            slots: number;
+        };
+        /**
          * ScheduleList[FiringView]
          * @description A page of a list; `next_cursor` is where the next one begins.
          */
@@ -8678,10 +8866,21 @@ export interface components {
             strict: boolean | null;
         };
         /**
+         * SchemaVersions
+         * @description Which schema a store has, and which versions of the code may use it.
+         */
+        SchemaVersions: {
+            found: number;
+            known: number;
+            readable_from: number;
+        };
+        /**
          * Score
          * @description What one scorer says of one outcome: a value, or why there is none.
          */
         Score: {
+            /** @default  */
+            against: string;
             /** @default null */
             error: string | null;
             /** @default null */
@@ -8697,6 +8896,8 @@ export interface components {
             passed: boolean | null;
             /** @default  */
             reason: string;
+            /** @default null */
+            threshold: number | null;
             /** @default null */
             value: number | null;
             /** @default  */
@@ -8837,6 +9038,15 @@ export interface components {
             display_name: string;
             key: string;
             schema: Record<string, unknown>;
+        };
+        /**
+         * SeenCanary
+         * @description The canary that a person saw and means; another one is left alone.
+         */
+        SeenCanary: {
+            publication: number;
+            /** @default null */
+            since: number | null;
         };
         /**
          * SendMessage
@@ -9258,6 +9468,15 @@ export interface components {
             parameters: unknown;
             /** @default null */
             response_schema: Record<string, unknown> | null;
+        };
+        /**
+         * SweepStatus
+         * @description The latest sweep.
+         */
+        SweepStatus: {
+            age_ms: number;
+            by: string;
+            swept_at: number;
         };
         /**
          * Switch
@@ -9684,6 +9903,8 @@ export interface components {
             /** @default null */
             decided_by: string | null;
             decision_id: string;
+            /** @default null */
+            deleted_child: unknown;
             /** @default false */
             is_text: boolean;
             /** @default null */
@@ -10365,8 +10586,14 @@ export interface components {
             config_revision: number | null;
             host: string;
             id: string;
+            /** @default  */
+            kind: string;
             /** @default 0 */
             loop_lag_ms: number;
+            /** @default {} */
+            max_busy: {
+                [key: string]: number;
+            };
             pid: number;
             /** @default null */
             problem: string | null;
@@ -12428,7 +12655,10 @@ export interface operations {
     };
     delete_v1_config_canary: {
         parameters: {
-            query?: never;
+            query: {
+                publication: number;
+                since?: number | null;
+            };
             header?: {
                 "Idempotency-Key"?: string;
                 "X-Awaken-Actor"?: string;
@@ -12580,7 +12810,10 @@ export interface operations {
     delete_v1_config_drafts_draft_id: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "If-Match"?: string;
+                "X-Awaken-Actor"?: string;
+            };
             path: {
                 draft_id: string;
             };
@@ -13214,7 +13447,9 @@ export interface operations {
     };
     delete_v1_config_switches_kind_target: {
         parameters: {
-            query?: never;
+            query?: {
+                set_at?: number | null;
+            };
             header?: {
                 "Idempotency-Key"?: string;
                 "X-Awaken-Actor"?: string;
@@ -13764,6 +13999,7 @@ export interface operations {
             query?: {
                 offset?: number;
                 limit?: number;
+                demo?: boolean;
             };
             header?: never;
             path?: never;
@@ -14214,7 +14450,10 @@ export interface operations {
     };
     get_v1_eval_runs: {
         parameters: {
-            query?: never;
+            query?: {
+                dataset_id?: string | null;
+                limit?: number;
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -14332,6 +14571,7 @@ export interface operations {
                 status?: string | null;
                 before?: number | null;
                 limit?: number;
+                demo?: boolean;
             };
             header?: never;
             path?: never;
@@ -15077,7 +15317,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["WriteFact"];
+                "application/json": components["schemas"]["EditFact"];
             };
         };
         responses: {
@@ -16604,6 +16844,28 @@ export interface operations {
             "5XX": components["responses"]["Refusal"];
         };
     };
+    get_v1_system_cluster: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ClusterStatus"];
+                };
+            };
+            "4XX": components["responses"]["Refusal"];
+            "5XX": components["responses"]["Refusal"];
+        };
+    };
     get_v1_system_demo_data: {
         parameters: {
             query?: never;
@@ -16758,6 +17020,28 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["SystemModules"];
+                };
+            };
+            "4XX": components["responses"]["Refusal"];
+            "5XX": components["responses"]["Refusal"];
+        };
+    };
+    get_v1_system_scale: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ScaleFigures"];
                 };
             };
             "4XX": components["responses"]["Refusal"];

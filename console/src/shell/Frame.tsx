@@ -13,12 +13,13 @@ import { ConfirmProvider } from "../ui/confirm";
 import { Loading, NeedsScopes } from "../ui/states";
 import classes from "./Frame.module.css";
 import { KeyHelp } from "./KeyHelp";
-import { NewerVersionBanner } from "./NewerVersion";
+import { MissingPartBanner } from "./MissingPart";
 import { OfflineBanner } from "./OfflineBanner";
 import { openPalette, Palette } from "./Palette";
 import { Mark, Rail } from "./Rail";
 import { TokenDialog } from "./TokenDialog";
 
+/** Pages mark the field that `/` leads to; none binds the key itself, because which of two bindings comes first depends on which was drawn last. */
 function focusFilter(): void {
   document.querySelector<HTMLElement>("[data-page-filter]")?.focus();
 }
@@ -51,7 +52,7 @@ export function Frame() {
         </AppShell.Header>
         <AppShell.Navbar className={classes.rail} aria-label={shell.product}><Rail /></AppShell.Navbar>
         <AppShell.Main id="content" tabIndex={-1} className={classes.main}>
-          <div ref={banners}><OfflineBanner /><NewerVersionBanner /></div>
+          <div ref={banners}><OfflineBanner /><MissingPartBanner /></div>
           {/* A page that fills the window leaves room for the banners. */}
           <div style={{ "--aw-banners": `${height}px` } as CSSProperties}>
             <Suspense fallback={<Box p="lg"><Loading /></Box>}>

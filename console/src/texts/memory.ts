@@ -20,6 +20,8 @@ export const memory = {
   text: "Text",
   days: "Forget by itself after (days)",
   daysHelp: "Empty: it stays.",
+  lasting: "It no longer expires",
+  daysKept: (when: string) => `Empty: it expires as before, on ${when}.`,
   save: "Save",
   edit: "Edit",
   added: "Remembered.",

@@ -7,7 +7,7 @@ export const run = {
     agent: "Agent", thread: "Thread", publication: "Publication", kind: "Kind", started: "Started", took: "Took", steps: "Steps", tokens: "Tokens", cost: "Cost", worker: "Worker", lease: "Lease until", attempts: "Attempts", origin: "Came by", parent: "Parent run",
   },
   activeAgent: (id: string) => `now ${id}`,
-  noPublication: "Code only",
+  noPublication: "code only",
   tokensInOut: (input: string, output: string) => `${input} in, ${output} out`,
   attemptsOf: (count: number, most: number) => `${count} of ${most}`,
   lastError: (text: string) => `Last error: ${text}`,

@@ -26,8 +26,10 @@ export const shell = {
   configOffReason: "This server has no managed configuration.",
   notFoundTitle: "There is no such page",
   notFoundHelp: "The address does not belong to the console.",
-  newerTitle: "A newer version of the console is here",
-  newerHelp: "The server was updated while this page was open. Reload to go on; text that was not saved yet is lost.",
+  missingPart: {
+    gone: { title: "A newer version of the console is here", help: "The server was updated while this page was open. Reload to go on; text that was not saved yet is lost." },
+    failed: { title: "A part of this page did not load", help: "The server could not be reached when it was asked for. Reload to go on; text that was not saved yet is lost." },
+  },
   reload: "Reload",
   failedTitle: "This page failed",
   tryAgain: "Try again",
@@ -36,6 +38,6 @@ export const shell = {
   groups: { work: "Work", observe: "Observe", build: "Build", evaluate: "Evaluate", govern: "Govern", system: "System" },
   pages: {
     home: "Home", chat: "Chat", approvals: "Approvals", schedules: "Schedules", runs: "Runs", workflows: "Workflows", threads: "Threads", queue: "Queue", agents: "Agents", tools: "Tools",
-    mcp: "MCP servers", skills: "Skills", a2a: "A2A", memory: "Memory", models: "Models", datasets: "Datasets", evals: "Evals", lab: "Lab", policy: "Policy", cost: "Cost", changes: "Changes", audit: "Audit", workers: "Workers", settings: "Settings",
+    mcp: "MCP servers", skills: "Skills", a2a: "A2A", memory: "Memory", models: "Models", datasets: "Datasets", evals: "Evals", lab: "Lab", policy: "Policy", cost: "Cost", changes: "Changes", audit: "Audit", cluster: "Cluster", settings: "Settings",
   },
 } as const;

@@ -1,11 +1,13 @@
 /** Adds demo data to the server, or removes it whole; for callers with the scope `admin`. */
-import { Button } from "@mantine/core";
+import { Button, Group, Text } from "@mantine/core";
 import { queryOptions, useMutation, useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
 
 import { useMay } from "../api/caller";
 import { api, need } from "../api/client";
 import { queryClient } from "../api/queries";
 import { demo as texts } from "../texts/demo";
+import { shell } from "../texts/shell";
 import { noteDone, noteError } from "./notices";
 import { Panel } from "./Panel";
 
@@ -22,6 +24,29 @@ function useChangeDemo() {
   });
 }
 
+/** Where it is shown: lists leave it out unless their address asks for it. */
+const PLACES = [
+  { name: "runs", to: "/runs", search: { kind: "demo" } },
+  { name: "workflows", to: "/workflows", search: { kind: "demo" } },
+  { name: "threads", to: "/threads", search: { demo: "true" } },
+  { name: "schedules", to: "/schedules", search: { demo: "true" } },
+  { name: "memory", to: "/memory", search: { whose: "project", name: "demo-data-orders" } },
+  { name: "datasets", to: "/datasets", search: { demo: "true" } },
+  { name: "evals", to: "/evals", search: { demo: "true" } },
+] as const;
+
+function Places() {
+  const may = useMay();
+  return (
+    <Group gap={6} mb="sm" component="nav" aria-label={texts.places}>
+      <Text size="sm">{texts.places}:</Text>
+      {PLACES.filter(({ name }) => may("config") || (name !== "datasets" && name !== "evals")).map(({ name, to, search }) => (
+        <Button key={name} size="compact-sm" h={26} renderRoot={(props) => <Link to={to} search={search as never} {...props} />}>{shell.pages[name]}</Button>
+      ))}
+    </Group>
+  );
+}
+
 export function DemoData() {
   const may = useMay();
   const { data } = useQuery({ ...demoQuery, enabled: may("admin") });
@@ -29,6 +54,7 @@ export function DemoData() {
   if (data === undefined) return null;
   return (
     <Panel title={texts.title} description={texts.help}>
+      {data.is_there ? <Places /> : null}
       <Button loading={change.isPending} onClick={() => change.mutate(data.is_there)}>{data.is_there ? texts.remove : texts.make}</Button>
     </Panel>
   );

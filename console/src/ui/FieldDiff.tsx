@@ -47,9 +47,10 @@ export function FieldDiff({ field }: { field: FieldChange }) {
   );
 }
 
-export function RecordDiff({ record, link, actions }: { record: RecordChange; link?: ReactNode; actions?: ReactNode }) {
+/** One record. `label` names it where the page shows the record in two places. */
+export function RecordDiff({ record, link, actions, label }: { record: RecordChange; link?: ReactNode; actions?: ReactNode; label?: string }) {
   return (
-    <section className={classes.record} aria-label={`${record.ns}/${record.id}`}>
+    <section className={classes.record} aria-label={label ?? `${record.ns}/${record.id}`}>
       <div className={classes.header}>
         <Text fw={550} size="sm" component="h3">{link ?? `${record.ns}/${record.id}`}</Text>
         <Tag color={COLORS[record.state]}>{diffs.states[record.state]}</Tag>

@@ -4,6 +4,7 @@ import { useDebouncedCallback } from "@mantine/hooks";
 import { IconSearch, IconX } from "@tabler/icons-react";
 import { useEffect, useState } from "react";
 
+import { demo } from "../texts/demo";
 import { ui } from "../texts/ui";
 
 type Choice = { name: string; label: string; options: readonly (string | { value: string; label: string })[]; width?: number };
@@ -16,6 +17,9 @@ type Props<Values extends Record<string, string | undefined>> = {
 };
 
 const TYPING_MS = 250;
+
+/** Whether a list shows demo data as well. */
+export const WITH_DEMO = { name: "demo", label: demo.filter, options: [{ value: "true", label: demo.withDemo }], width: 150 };
 
 export function Filters<Values extends Record<string, string | undefined>>({ values, onChange, choices = [], text }: Props<Values>) {
   const given = text === undefined ? "" : (values[text.name] ?? "");

@@ -5,14 +5,20 @@ const MINUTE = 60 * SECOND;
 const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
 
+/** How long something took. Most clocks here count whole milliseconds: nothing takes no time at all. */
 export function formatDuration(ms: number): string {
-  if (ms < 1) return `${ms === 0 ? 0 : "<1"} ms`;
+  if (ms < 1) return "<1 ms";
   if (ms < SECOND) return `${Math.round(ms)} ms`;
   if (ms < 10 * SECOND) return `${(ms / SECOND).toFixed(2)} s`;
   if (ms < MINUTE) return `${(ms / SECOND).toFixed(1)} s`;
   if (ms < HOUR) return `${Math.floor(ms / MINUTE)} min ${Math.floor((ms % MINUTE) / SECOND)} s`;
   if (ms < DAY) return `${Math.floor(ms / HOUR)} h ${Math.floor((ms % HOUR) / MINUTE)} min`;
   return `${Math.floor(ms / DAY)} d ${Math.floor((ms % DAY) / HOUR)} h`;
+}
+
+/** A place in time after a beginning, which is at 0. */
+export function formatOffset(ms: number): string {
+  return ms === 0 ? "0 ms" : formatDuration(ms);
 }
 
 /** How long ago, in one unit; the exact time belongs in a title beside it. */
@@ -55,6 +61,11 @@ export function formatCost(nanos: number): string {
   if (usd === 0) return "$0";
   if (usd < 0.0001) return "<$0.0001";
   return `$${usd.toFixed(usd < 0.1 ? 4 : 2)}`;
+}
+
+/** What tokens cost, as far as it is known: tokens without any cost have no price. */
+export function formatSpent(nanos: number, tokens: number): string | null {
+  return nanos === 0 && tokens > 0 ? null : formatCost(nanos);
 }
 
 export function formatBytes(bytes: number): string {

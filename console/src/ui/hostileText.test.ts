@@ -20,7 +20,7 @@ describe("text that can be misread", () => {
     expect(splitHidden("p\u0430ypal.com")).toEqual([
       { kind: "plain", text: "p" }, { kind: "foreign", text: "\u0430" }, { kind: "plain", text: "ypal.com" },
     ]);
-    expect(countSuspicious("p\u0430ypal\u200b")).toEqual({ hidden: 1, foreign: 1 });
+    expect(countSuspicious("p\u0430ypal\u200b")).toEqual({ hidden: 1, foreign: 1, gaps: 0 });
   });
 });
 
@@ -43,6 +43,48 @@ describe("text that imitates another", () => {
     expect(pieces.length).toBeLessThanOrEqual(1_000);
     expect(pieces.at(-1)?.kind).toBe("hidden");
     expect(pieces.map((it) => it.text).join("")).toBe("a\\u200b".repeat(100_000));
+  });
+});
+
+describe("white space that hides what stands behind it", () => {
+  const show = (text: string) => splitHidden(text).map((it) => it.text).join("");
+  const marked = (text: string) => splitHidden(text).filter((it) => it.kind === "hidden").map((it) => it.text);
+
+  it("is shown by its length", () => {
+    expect(show(`ls${" ".repeat(5_000)}; rm -rf /`)).toBe("ls[5000 spaces]; rm -rf /");
+    expect(show(`a${"\n".repeat(300)}b`)).toBe("a\n[299 empty lines]\nb");
+    expect(show(`a${"\n   ".repeat(300)}b`)).toBe("a\n[299 empty lines]\n   b");
+    expect(show(`${" ".repeat(500)}b`)).toBe("[500 spaces]b");
+    expect(show(`a${"\u200b".repeat(9_000)}b${"\t".repeat(80)}c`)).toBe("a[\\u200b × 9000]b[\\t × 80]c");
+    expect(show(`a${"\u2003".repeat(80)}b${"\u{e0020}".repeat(80)}`)).toBe("a[\\u2003 × 80]b[\\u{e0020} × 80]");
+    expect(countSuspicious(`a    b${"\u200b".repeat(10)}`)).toEqual({ hidden: 10, foreign: 0, gaps: 1 });
+  });
+
+  it("is shown by its length in a JSON text too, and its escapes are read as JSON reads them", () => {
+    expect(show(JSON.stringify({ cmd: `ls${"\n".repeat(500)}rm${"\t".repeat(500)}x` }))).toBe('{"cmd":"ls[\\n × 500]rm[\\t × 500]x"}');
+    // A backslash and the letter n, and then line ends.
+    const odd = JSON.stringify(`\\n${"\n".repeat(20)}`);
+    expect(show(odd)).toBe(odd);
+  });
+
+  it("stays where it is an indentation, a space between words or an empty line", () => {
+    for (const text of ["a b  c", '{\n    "a": {\n        "b": 1\n    }\n}', "a\n\n\nb", `  indented${"\n"}${" ".repeat(40)}x`]) expect(splitHidden(text)).toEqual([{ kind: "plain", text }]);
+  });
+
+  it("is not made by marks that cover the lines around, while letters keep those of their script", () => {
+    expect(show(`rm${"\u0301\u0302".repeat(3)}`)).toBe("rm\u0301\u0302\u0301\u0302\\u0301\\u0302");
+    expect(marked("/\u0302 5\u0301")).toEqual(["\\u0302", "\\u0301"]);
+    for (const text of ["e\u0301te\u0323\u0302", "नमस्ते", "ที่นี่"]) expect(marked(text)).toEqual([]);
+  });
+
+  it("takes little time, whatever the text is made of", () => {
+    for (const part of [" ", "\n", "\n ", "\\", "\\n", "\u0301", "\u200b", " \u200b", "א"]) expect(show(`${part.repeat(200_000)}x`).endsWith("x")).toBe(true);
+  });
+
+  it("keeps the signs beside letters from right to left where they stand", () => {
+    expect(splitHidden("/אב גד/12/הו")).toEqual([
+      { kind: "plain", text: "/" }, { kind: "rtl", text: "אב גד" }, { kind: "plain", text: "/12/" }, { kind: "rtl", text: "הו" },
+    ]);
   });
 });
 

@@ -68,10 +68,10 @@ export function Time({ at }: { at: number }) {
 }
 
 /** How long something took, or takes until now. */
-export function Took({ from, to }: { from: number | null | undefined; to: number | null | undefined }) {
+export function Took({ from, to, isFigure = false }: { from: number | null | undefined; to: number | null | undefined; /** It stands alone, in the size of what it stands in. */ isFigure?: boolean }) {
   const now = useNow(1_000);
   if (from === null || from === undefined) return <Text span c="dimmed">{ui.none}</Text>;
-  return <Text span size="sm">{formatDuration(Math.max(0, (to ?? now) - from))}</Text>;
+  return <Text span size={isFigure ? undefined : "sm"} inherit={isFigure}>{formatDuration(Math.max(0, (to ?? now) - from))}</Text>;
 }
 
 type StatusLook = { color: MantineColor; icon: typeof IconCheck };

@@ -27,9 +27,14 @@ export function Empty({ title, children, action, command }: EmptyProps) {
       <Title order={2} mb={4}>{title}</Title>
       {children === undefined ? null : <Text c="dimmed" size="sm" component="div" maw={480} mx="auto">{children}</Text>}
       {action === undefined ? null : <Group justify="center" mt="md">{action}</Group>}
-      {command === undefined ? null : <Code block mt="md" mx="auto" w="fit-content" maw="100%" ta="left" bd="1px solid var(--aw-line)" style={{ whiteSpace: "pre-wrap", overflowWrap: "break-word" }}>{command}</Code>}
+      {command === undefined ? null : <Code block mt="md" mx="auto" w="fit-content" maw="100%" ta="left" bd="1px solid var(--aw-line)" style={{ whiteSpace: "pre-wrap", overflowWrap: "break-word" }}><Command text={command} /></Code>}
     </Box>
   );
+}
+
+/** A line of a shell that is broken at its spaces only: an option that is torn apart reads as two. */
+function Command({ text }: { text: string }) {
+  return text.split(/( )/).map((part, index) => (part === " " ? part : <span key={index} style={{ display: "inline-block", maxWidth: "100%", overflowWrap: "break-word" }}>{part}</span>));
 }
 
 export function Failure({ error, onRetry }: { error: unknown; onRetry?: () => void }) {

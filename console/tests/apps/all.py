@@ -2,7 +2,7 @@
 
 from context import greeter, open_minded
 from hostile import hostile
-from inbox import chooser, cleaner, hider, hotel, mailer, payer
+from inbox import chooser, cleaner, hider, hotel, lengthy, mailer, payer, spacer
 
 from durable import many, refund, reporter, steady
 
@@ -13,11 +13,13 @@ __all__ = [
     "hider",
     "hostile",
     "hotel",
+    "lengthy",
     "mailer",
     "many",
     "open_minded",
     "payer",
     "refund",
     "reporter",
+    "spacer",
     "steady",
 ]

@@ -14,6 +14,8 @@ HOSTILE = {
     "long": "x" * 20_000 + "THE END",
 }
 HIDDEN = f"a{ZERO_WIDTH}" * 100_000
+SPACED = {"path": "/tmp/old" + " " * 5_000 + "/etc", "note": "so" + "\n" * 900 + "and /home"}
+LENGTHY = {"paths": [f"/tmp/old/{number}" for number in range(400)] + ["/etc"]}
 PAYMENT = {"account": 12345678901234567890, "amount": 1.0, "note": None}
 ODD_FORM = {
     "type": "object",
@@ -45,6 +47,18 @@ def send_mail(to: str, path: str, body: str, long: str) -> str:
 def wipe(path: str) -> str:
     """Wipe a path."""
     return f"wiped {path}"
+
+
+@tool
+def wipe_all(paths: list[str]) -> str:
+    """Wipe paths."""
+    return f"wiped {len(paths)} paths"
+
+
+@tool
+def wipe_noted(path: str, note: str) -> str:
+    """Wipe a path, and say why."""
+    return f"wiped {len(path)} {len(note)}"
 
 
 @tool
@@ -88,6 +102,8 @@ def asking(name: str, call: tuple[str, dict[str, Any]], it: Any, *, is_gated: bo
 mailer = asking("mailer", ("send_mail", HOSTILE), send_mail)
 cleaner = asking("cleaner", ("wipe", {"path": "/tmp/old"}), wipe)
 hider = asking("hider", ("wipe", {"path": HIDDEN}), wipe)
+spacer = asking("spacer", ("wipe_noted", SPACED), wipe_noted)
+lengthy = asking("lengthy", ("wipe_all", LENGTHY), wipe_all)
 payer = asking("payer", ("pay", PAYMENT), pay)
 chooser = asking("chooser", ("choose", {}), choose, is_gated=False)
 hotel = asking("hotel", ("book", {}), book, is_gated=False)

@@ -179,6 +179,8 @@ class FunctionTool(Generic[P, R]):
     """
 
     __wrapped__: Callable[P, R]
+    hands_off_to: Callable[[Any], str] | None = None
+    """Finds the agent that a call hands the conversation over to; None: it hands over nothing."""
 
     def __init__(self, function: Callable[P, R], options: ToolOptions) -> None:
         source = source_of(function)

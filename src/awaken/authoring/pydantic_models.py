@@ -157,9 +157,17 @@ def is_model(type_: Any) -> bool:
 def decode_model(type_: Any, value: Any) -> Any:
     """Validate JSON data into a model; msgspec adds the path to the error.
 
+    Any data is an `object`.
+
     Raises:
         ValueError: The data does not fit; the message names fields and no values.
+        TypeError: The type is not a model.
     """
+    if type_ is object:
+        return value
+    if not is_model(type_):
+        message = f"type '{getattr(type_, '__name__', type_)}' has no JSON form"
+        raise TypeError(message)
     try:
         # Not `model_validate`: with it, a strict model refuses the strings of JSON dates.
         return type_.model_validate_json(msgspec.json.encode(value))

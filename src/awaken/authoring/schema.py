@@ -36,6 +36,9 @@ def schema_of(type_: Any, *, what: str) -> Schema:
     Raises:
         InvalidSpec: The type has no JSON form; `what` names its owner.
     """
+    if type_ is object:
+        # Inside of another type it is any data; alone it says nothing.
+        raise InvalidSpec(what=what, problem="type 'object' has no JSON form")
     try:
         own = describe_type(type_)
         if own is not None:
@@ -59,6 +62,9 @@ def sanitize_schema(schema: Schema) -> Schema:
 
 
 def _inline_model(type_: Any) -> Schema:
+    if type_ is object:
+        # Any data. msgspec takes an empty schema for none; the comment is removed in the end.
+        return {"$comment": "any data"}
     # A model's references are relative to its own schema, so they are resolved before nesting.
     return sanitize_schema(model_schema(type_))
 

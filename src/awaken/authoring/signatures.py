@@ -47,12 +47,13 @@ class Source(NamedTuple):
     callable: Callable[..., Any]
     function: Callable[..., Any]
     name: str
+    kind: str = "tool function"
 
     @property
     def what(self) -> str:
         """The name of the function in error messages."""
         module = getattr(self.function, "__module__", "?")
-        return f"tool function '{module}.{getattr(self.function, '__qualname__', self.name)}'"
+        return f"{self.kind} '{module}.{getattr(self.function, '__qualname__', self.name)}'"
 
     @property
     def documentation(self) -> Documentation:
@@ -60,7 +61,7 @@ class Source(NamedTuple):
         return read_docstring(inspect.getdoc(self.function))
 
     def refuse(self, problem: str) -> NoReturn:
-        """Raise `InvalidSpec` with the reason why this cannot be a tool."""
+        """Raise `InvalidSpec` with the reason why this cannot be what it should."""
         raise InvalidSpec(what=self.what, problem=problem)
 
 
@@ -204,7 +205,7 @@ def _explain_missing_annotation(source: Source, name: str) -> str:
     if name == "self" and owner:
         object_ = owner.rpartition(".")[2].lower()
         return f"it is a method; pass the bound method: tools=[{object_}.{method}]"
-    return f"parameter '{name}' has no annotation, and the model needs its type"
+    return f"parameter '{name}' has no annotation, and its JSON Schema needs its type"
 
 
 def _is_pydantic_field(extra: Any) -> bool:

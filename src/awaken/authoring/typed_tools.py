@@ -34,6 +34,8 @@ class TypedTool:
     """A tool that calls an async handler of `(value, context)` with its decoded arguments."""
 
     approval: Approval | None = None
+    hands_off_to: Callable[[Any], str] | None = None
+    """Finds the agent that a call hands the conversation over to; None: it hands over nothing."""
 
     def __init__(self, descriptor: ToolDescriptor, type_: Any, handler: Handler) -> None:
         self.descriptor = descriptor

@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypedDict, Unpack, overload
+from typing import Annotated, Any, TypedDict, Unpack, get_args, get_origin, overload
 
 import msgspec
 
@@ -15,11 +15,12 @@ from awaken.contracts.record import OutputT
 from awaken.contracts.tools.tool import Tool, ToolInternalError
 from awaken.contracts.workflows.context import WorkflowContext
 from awaken.contracts.workflows.errors import InvalidWorkflowInput, WorkflowResultInvalid
+from awaken.contracts.workflows.operations import WorkflowOperation
 
 from .agents import Agent
 from .json_schemas import JsonSchema
 from .output import OutputInvalid, OutputType
-from .pydantic_models import decode_model, encode_model
+from .pydantic_models import decode_model, encode_model, list_members
 from .refusals import describe_refusal
 from .results import to_json_form
 from .schema import Schema, schema_of
@@ -54,7 +55,7 @@ class WorkflowInput:
         decoder = msgspec.json.Decoder(parameters.arguments_type, dec_hook=decode_model)
         self._decode = decoder.decode
         hints = read_hints(source)
-        is_text = len(self.names) == 1 and hints.get(self.names[0]) is str
+        is_text = len(self.names) == 1 and _is_text(hints.get(self.names[0]))
         self._text_name = self.names[0] if is_text else None
         """The only parameter, if it is a text: it takes everything that is no JSON object."""
 
@@ -69,14 +70,25 @@ class WorkflowInput:
         """
         if not self.names and not text.lstrip().startswith("{"):
             return {}
-        if self._text_name is not None and not _is_object(text):
-            return {self._text_name: text}
         try:
-            decoded = self._decode(text or "{}")
+            if self._text_name is not None and not _is_object(text):
+                decoded = self._decode(msgspec.json.encode({self._text_name: text}))
+            else:
+                decoded = self._decode(text or "{}")
         except (msgspec.DecodeError, ValueError, RecursionError) as error:
             problem = describe_refusal(error)
+            if not isinstance(error, msgspec.ValidationError):
+                fields = ", ".join(self.names) or "none"
+                problem = f"{problem}; it is one JSON object with the fields: {fields}"
             raise InvalidWorkflowInput(workflow=self._workflow, problem=problem) from error
         return {name: getattr(decoded, name) for name in self.names}
+
+
+def _is_text(hint: Any) -> bool:
+    """Whether a parameter is a text, which may be missing."""
+    if get_origin(hint) is Annotated:
+        hint = get_args(hint)[0]
+    return {it for it in list_members(hint) or (hint,) if it is not type(None)} == {str}
 
 
 def _is_object(text: str) -> bool:
@@ -102,10 +114,10 @@ class Workflow(Agent[Any, OutputT]):
 
     def __post_init__(self) -> None:
         Agent.__post_init__(self)
-        source = source_of(self.function)
+        source = source_of(self.function)._replace(kind="workflow")
         object.__setattr__(self, "arguments", WorkflowInput(self.id, source))
         returned = read_hints(source).get("return", Any)
-        if self.output is None and returned not in (Any, None, type(None)):
+        if self.output is None and returned not in (Any, object, None, type(None)):
             object.__setattr__(self, "output", OutputType(returned))
         schemas = {name: compile_schema(f"event '{name}'", it) for name, it in self.events.items()}
         object.__setattr__(self, "event_schemas", {n: it for n, it in schemas.items() if it})
@@ -147,6 +159,30 @@ class Workflow(Agent[Any, OutputT]):
         return data if is_text and isinstance(data, str) else text
 
 
+class TypeSchema(JsonSchema):
+    """The JSON Schema of a type, and what only the type can say: dates, decimals, validators.
+
+    Raises:
+        InvalidSpec: The type has no JSON Schema.
+    """
+
+    __slots__ = ("_type",)
+
+    def __init__(self, wanted: Any, *, what: str) -> None:
+        super().__init__(schema_of(wanted, what=what), what=what)
+        self._type = wanted
+
+    def violations(self, value: Any) -> list[str]:
+        """Return what is wrong with a value, and where; an empty list if it is one of the type."""
+        if found := super().violations(value):
+            return found
+        try:
+            decode_as(self._type, value)
+        except (msgspec.ValidationError, ValueError, RecursionError) as error:
+            return [describe_refusal(error)]
+        return []
+
+
 def compile_schema(what: str, wanted: Any) -> JsonSchema | None:
     """Compile a type or a JSON Schema; None accepts everything.
 
@@ -155,8 +191,9 @@ def compile_schema(what: str, wanted: Any) -> JsonSchema | None:
     """
     if wanted is None or wanted is Any:
         return None
-    schema = wanted if isinstance(wanted, dict) else schema_of(wanted, what=what)
-    return JsonSchema(schema, what=what)
+    if isinstance(wanted, dict):
+        return JsonSchema(wanted, what=what)
+    return TypeSchema(wanted, what=what)
 
 
 def decode_as(wanted: Any, data: Any) -> Any:
@@ -211,7 +248,13 @@ def _sort_sets(value: Any) -> Any:
 
 
 def _encode_model(value: Any) -> Any:
-    """Return a pydantic model's JSON form with sorted sets."""
+    """Return a pydantic model's JSON form with sorted sets.
+
+    Raises:
+        WorkflowMisuse: It is an operation that was not awaited.
+    """
+    if isinstance(value, WorkflowOperation):
+        raise value.explain()
     data = encode_model(value)
     return _sort_dumped(value.model_dump(), data)
 

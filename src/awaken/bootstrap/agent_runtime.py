@@ -71,7 +71,8 @@ class AgentRuntime(ControlCalls, ScriptCalls, ThreadCalls, RunQueries, LastingPa
         budgets: Limits of spending for every run. Budgets of a tenant hold for its runs.
         prices: What models cost. Unless given: their own prices, else those of the extra `pricing`.
         mailbox: Leases, retries and bounds of durable work.
-        bus: Carries signals between processes. Unless given: the one that fits the store.
+        bus: Carries signals between processes: a `Bus`, its URL (`nats://…`), or `none`. Unless
+            given: the one that fits the store.
         everywhere: Plugins that every agent has, before its own.
         remotes: Remote servers whose agents can be named as `registry/agent`.
         local_name: The registry name of this runtime's own agents. `local` unless given.
@@ -134,7 +135,7 @@ class AgentRuntime(ControlCalls, ScriptCalls, ThreadCalls, RunQueries, LastingPa
                 has_claiming_worker=self._has_claiming_worker,
                 list_audit_days=self._list_audit_days,
                 sweep_schedules=self._sweep_schedules,
-                sweep_evals=self._sweep_evals,
+                sweep_evals=(self._sweep_evals, self._sweep_scoring),
             ),
         )
         self._parts = parts
@@ -201,6 +202,8 @@ class AgentRuntime(ControlCalls, ScriptCalls, ThreadCalls, RunQueries, LastingPa
         )
 
     async def __aenter__(self) -> AgentRuntime:
+        works = "worker" if self._has_worker else "runtime"
+        self._node.kind = "server" if self._servers else works
         await self._node.open()
         self._parts.streams.open()
         self._is_open = True
@@ -211,17 +214,17 @@ class AgentRuntime(ControlCalls, ScriptCalls, ThreadCalls, RunQueries, LastingPa
             if self.managed is not None:
                 await self.managed.open()
             await self._parts.discovery.open()
+            if self.store.is_shared:
+                # Send what a process that died has left in the outbox.
+                self._outbox.open()
+            if self._has_worker:
+                self._node.start_worker(self._engine)
+            if self._parts.report is not None:
+                await self._parts.report.open()
         except BaseException:
             self._is_open = False
             await self._close()
             raise
-        if self.store.is_shared:
-            # Send what a process that died has left in the outbox.
-            self._outbox.open()
-        if self._parts.report is not None:
-            self._parts.report.open()
-        if self._has_worker:
-            self._node.start_worker(self._engine)
         if "_scheduling" in self.__dict__ and self._may_work:
             self._scheduling.firer.start()
         self._unwatch = self.switches.watch(self._continue_released)
@@ -304,6 +307,7 @@ class AgentRuntime(ControlCalls, ScriptCalls, ThreadCalls, RunQueries, LastingPa
             services, ensure_open, config, scheduling, self, self.managed
         )
         self._servers.append(app)
+        self._node.kind = "server"  # If it is open already, the next beat tells the others.
         return app
 
     def view(self, principal_id: str) -> TenantView:

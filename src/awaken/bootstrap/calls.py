@@ -59,10 +59,10 @@ class ControlCalls:
             TimeoutError: It takes longer than `timeout_ms`.
         """
         # Few programs have follow-up runs.
-        from awaken.runtime.loop.follow_ups import make_follow_up_id  # noqa: PLC0415
+        from awaken.services.follow_ups import wait_for_follow_up  # noqa: PLC0415
 
         check_text("run_id", run_id)
-        return await self._control.wait(make_follow_up_id(run_id), timeout_ms)
+        return await wait_for_follow_up(self._control, run_id, timeout_ms)
 
     async def cancel(self, id_: str) -> bool:
         """Cancel a run; False when nothing with that id runs or waits.
@@ -96,6 +96,7 @@ class ControlCalls:
 
         Raises:
             UnknownRun: There is no such run.
+            RunStillQueued: It is still queued; send the event again.
             NotAWorkflow: It is not a run of a workflow.
             RunHasEnded: It takes no more events.
             EventRefused: The payload does not fit.

@@ -95,8 +95,8 @@ class RuntimeCalls(msgspec.Struct, frozen=True, kw_only=True):
     list_audit_days: Callable[[], Iterable[int]] = tuple
     sweep_schedules: Callable[[], Awaitable[None]] | None = None
     """Called with every sweep of a store of several processes."""
-    sweep_evals: Callable[[], Awaitable[None]] | None = None
-    """The same for evals."""
+    sweep_evals: tuple[Callable[[], Awaitable[None]], Callable[[], Awaitable[None]]] | None = None
+    """The same for open evals, and for the scores of real runs."""
 
 
 class RuntimeParts(msgspec.Struct, frozen=True, kw_only=True):
@@ -235,9 +235,7 @@ def compose_runtime(
         node=node,
         report=report,
     )
-    node.make_chores = lambda: _reports().build_chores(
-        opened, profile, purger, (calls.sweep_schedules, calls.sweep_evals), memory.expire
-    )
+    node.make_chores = lambda: _reports().build_chores(node, profile, calls, purger, memory.expire)
     return RuntimeParts(
         clock=clock,
         ids=ids,

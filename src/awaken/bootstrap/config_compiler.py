@@ -26,6 +26,7 @@ from .config_layers.code_records import hash_code, read_code_layer
 from .config_layers.models import ClientCache, add_models, add_providers
 from .config_layers.plugins import MCP, PluginOpener, PluginShelf, check_remotes
 from .config_layers.resolution_problems import describe_error, describe_warning
+from .config_layers.scorers import check_scorers
 from .config_layers.tools import ToolCache, add_tools
 from .providers import Connections
 
@@ -105,6 +106,7 @@ class RuntimeConfigCompiler:
     def __init__(self, parts: CompilerParts) -> None:
         self._parts = parts
         self._code = read_code_layer(parts.code, parts.remotes)
+        self._code_hashes: Mapping[str, str] | None = None
         self._clients = ClientCache(parts.connections)
         self._tools = ToolCache()
         self._sources = SourceCache()
@@ -121,9 +123,15 @@ class RuntimeConfigCompiler:
         """
         return self._code.records
 
-    def code_hashes(self) -> dict[str, str]:
-        """Hashes of the agents and tools of the code, by `agents/id` and `tools/id`."""
-        return hash_code(self._code)
+    def code_hashes(self) -> Mapping[str, str]:
+        """Hashes of the agents and tools of the code, by `agents/id` and `tools/id`.
+
+        The code does not change while its process runs: they are made once, because each record of
+        a list asks for them.
+        """
+        if self._code_hashes is None:
+            self._code_hashes = hash_code(self._code)
+        return self._code_hashes
 
     async def compile(self, config: EffectiveConfig) -> CompiledConfig:
         """Compile a configuration; nothing is installed, and problems are collected, not raised."""
@@ -135,6 +143,7 @@ class RuntimeConfigCompiler:
             add_models(build, self._parts.prices)
             add_tools(build, self._tools)
             check_remotes(build)
+            check_scorers(build)
             await asyncio.sleep(0)
             await self._shelf.add_plugins(build)
             await asyncio.sleep(0)

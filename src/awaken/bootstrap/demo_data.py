@@ -27,6 +27,7 @@ from awaken.runtime.engine import RunEngine
 from awaken.runtime.journal.leases import LeaseBook
 from awaken.runtime.limits import Limits
 from awaken.services.demo_data import DemoContent, DemoData, DemoNotes, DemoStory
+from awaken.services.demo_evals import DemoEvals
 from awaken.stores.memory.profiles import MemoryProfileStore
 
 from .composition import RuntimeParts
@@ -164,9 +165,18 @@ def build_demo_data(
 ) -> DemoData:
     """Build the maker of demo data for a store; its agents are made when they are first needed."""
     build_engine = partial(_build_engine, store, clock, parts.ids, leases)
-    content = DemoContent(stories=_STORIES, notes=_NOTES, make_starters=make_starters)
+    content = DemoContent(
+        stories=_STORIES, notes=_NOTES, make_starters=make_starters, make_evals=_make_evals
+    )
     schedules = cast(ScheduleStore, store) if hasattr(store, "claim_schedules") else None
     return DemoData(store, clock, build_engine, content, parts.memory.find, schedules)
+
+
+def _make_evals(now_ms: int) -> DemoEvals:
+    # Its figures are computed by what computes those of real evals, which few programs load.
+    from .demo_evals import make_evals  # noqa: PLC0415
+
+    return make_evals(now_ms)
 
 
 def _build_engine(store: Store, clock: Clock, ids: IdSource, leases: LeaseBook | None) -> RunEngine:

@@ -27,7 +27,7 @@ from awaken.managed.followers import Follower
 from awaken.managed.impact import ImpactReporter
 from awaken.managed.live import ConfigReport, LiveConfig
 from awaken.managed.parts import ConfigParts
-from awaken.managed.publish_rules import PassedGate, PublishRules
+from awaken.managed.publish_rules import JudgedGate, PublishRules
 from awaken.managed.retention import AUDIT_DAYS, ConfigPurger, ConfigRetention
 from awaken.managed.secret_keys import ConfiguredKeys
 from awaken.managed.secrets import SecretBox, SecretResolver
@@ -108,7 +108,7 @@ def build_managed(wiring: ManagedWiring, given: ManagedOptions | Literal[True]) 
         ids=services.ids,
         version=__version__,
         notify_changed=notify_changed,
-        find_passed_gates=partial(_find_passed_gates, wiring.store),
+        find_judged_gates=partial(_find_judged_gates, wiring.store),
     )
 
     async def apply_head(head: ConfigHead) -> None:
@@ -243,14 +243,20 @@ def _database_of(store: Store) -> Path | None:
     return Path(path) if scheme == "sqlite" and path else None
 
 
-async def _find_passed_gates(store: Store, manifest_hash: str) -> list[PassedGate]:
-    """Return the evals of a manifest whose gates passed."""
+async def _find_judged_gates(store: Store, manifest_hash: str) -> list[JudgedGate]:
+    """Return the evals of a manifest that gates have judged."""
     # Loaded only by a publisher whose rules require evals.
-    from .evals import list_passed_evals  # noqa: PLC0415
+    from .evals import list_judged_evals  # noqa: PLC0415
 
     return [
-        PassedGate(
-            eval_id=it.eval_id, dataset_id=it.spec.dataset_id, at=it.finished_at or it.created_at
+        JudgedGate(
+            eval_id=it.record.eval_id,
+            dataset_id=it.record.spec.dataset_id,
+            at=it.record.finished_at or it.record.created_at,
+            mode=it.record.spec.mode,
+            tools=it.tools,
+            is_passed=it.is_passed,
+            off_terms=it.off_terms,
         )
-        for it in await list_passed_evals(store, manifest_hash)
+        for it in await list_judged_evals(store, manifest_hash)
     ]

@@ -17,9 +17,14 @@ class Operator:
     Use it as an async context manager.
     """
 
-    def __init__(self, store: Store | str, config: MailboxConfig | None = None) -> None:
+    def __init__(
+        self,
+        store: Store | str,
+        config: MailboxConfig | None = None,
+        bus: str | None = None,
+    ) -> None:
         config = config or MailboxConfig()
-        self._node = Node(resolve_store(store), SystemClock(), Uuid7Source(), config, None)
+        self._node = Node(resolve_store(store), SystemClock(), Uuid7Source(), config, bus)
 
     @property
     def store(self) -> Store:

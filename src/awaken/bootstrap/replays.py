@@ -25,7 +25,13 @@ if TYPE_CHECKING:
 
 def build_recorder(engine: RunEngine) -> Recorder:
     """Return the recorder of an engine's runs; it redacts nothing."""
-    return Recorder(engine.store, engine.registry, _read_version())
+    return _build_recorder(engine.store, engine)
+
+
+def _build_recorder(store: Store, engine: RunEngine) -> Recorder:
+    has_worlds = hasattr(store, "open_evals")
+    worlds = build_worlds(store) if has_worlds else None
+    return Recorder(store, engine.registry, _read_version(), worlds)
 
 
 def build_recordings(engine: RunEngine) -> Recordings:
@@ -48,8 +54,7 @@ def build_replays(engine: RunEngine, time_ms: int = ReplayLimits().time_ms) -> R
 
 def build_recordings_of(store: Store, engine: RunEngine) -> Recordings:
     """Return what makes redacted recordings of the runs of a store, with an engine's agents."""
-    recorder = Recorder(store, engine.registry, _read_version())
-    return Recordings(recorder, build_replays(engine))
+    return Recordings(_build_recorder(store, engine), build_replays(engine))
 
 
 def build_run_replays(

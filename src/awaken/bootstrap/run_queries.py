@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 from awaken.contracts.lifecycle import RunStatus
 from awaken.contracts.messages.message import MessageRecord
 from awaken.contracts.runs.records import RunRecord
+from awaken.contracts.state.profile import OPEN_EVALS
 from awaken.contracts.storage.queries import LIMIT_MAX, MessageQuery, Page, Q, RunQuery, at_cursor
 from awaken.contracts.storage.store import Store
 from awaken.contracts.suspension.tickets import Ticket
@@ -16,8 +17,10 @@ from awaken.contracts.tasks import TaskRecord
 from .arguments import check_optional_text, check_text, convert_argument
 
 if TYPE_CHECKING:
+    from awaken.contracts.config.specs import LiveScoringSpec
     from awaken.contracts.memory.access import FactAccess, KnowledgeAccess
     from awaken.evals.live_scoring import LiveScoring
+    from awaken.evals.retention import EvalRetention
     from awaken.evals.run_replays import RunReplays
     from awaken.evals.runner import EvalRunner
     from awaken.managed.configuration import ManagedConfig
@@ -30,12 +33,8 @@ if TYPE_CHECKING:
     from awaken.services.view import AppServices
 
     from .composition import RuntimeParts
-    from .scoring_specs import ScoringSpecs
 
 T = TypeVar("T")
-
-OPEN_EVALS = "evals"
-"""The profile entry that lists evals which have not ended."""
 
 
 class RunQueries:
@@ -184,6 +183,8 @@ class LastingParts:
             await self._live_scoring.close()
         if "replays" in self.__dict__:
             await self.replays.close()
+        if "_eval_retention" in self.__dict__:
+            await self._eval_retention.close()
         if "evals" in self.__dict__:
             await self.evals.close()
 
@@ -193,22 +194,34 @@ class LastingParts:
         entry = await profile.find_entry(OPEN_EVALS, OPEN_EVALS)
         if entry is not None and entry.value:
             await self.evals.sweep()
-        if self.managed is not None and await self._scoring_specs.load():
+        if entry is not None:
+            # It has or had evals: what is old of them is removed, by one process in an hour.
+            self._eval_retention.start()
+
+    async def _sweep_scoring(self) -> None:
+        """Score real runs, if the live configuration asks for it."""
+        if self._list_scoring_specs():
             self._live_scoring.sweep()
 
     @cached_property
-    def _scoring_specs(self) -> "ScoringSpecs":
-        from .scoring_specs import ScoringSpecs  # noqa: PLC0415
+    def _eval_retention(self) -> "EvalRetention":
+        from awaken.evals.retention import EvalRetention  # noqa: PLC0415
 
-        assert self.managed is not None
-        return ScoringSpecs(self.managed)
+        return EvalRetention(self.evals.parts)
+
+    def _list_scoring_specs(self) -> "list[LiveScoringSpec]":
+        """Return what the live configuration says of real runs; one broken record is left out."""
+        if self.managed is None:
+            return []
+        specs: list[LiveScoringSpec] = self.managed.live.list_specs("scorers")
+        return [it for it in specs if it.enabled]
 
     @cached_property
     def _live_scoring(self) -> "LiveScoring":
         """Scores real runs; loaded by the first sweep that finds a record for it."""
         from awaken.evals.live_scoring import LiveScoring  # noqa: PLC0415
 
-        return LiveScoring(self.evals.parts, self._scoring_specs.load)
+        return LiveScoring(self.evals.parts, self._list_scoring_specs)
 
     async def _sweep_schedules(self) -> None:
         """Fire what is due in a store of several processes; loads nothing if it has no schedule."""

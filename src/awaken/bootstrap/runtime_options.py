@@ -43,7 +43,7 @@ class RuntimeOptions(TypedDict, total=False):
     budgets: Iterable[Budget]
     prices: PriceList
     mailbox: MailboxConfig
-    bus: Bus
+    bus: Bus | str
     everywhere: Iterable[Plugin]
     remotes: Iterable[RemoteRegistry]
     local_name: str

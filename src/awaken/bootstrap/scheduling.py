@@ -1,15 +1,17 @@
 """Connects schedules and triggers with a runtime; loaded when one of them is first used."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
+from awaken.authoring.agents import Agent
 from awaken.contracts.clock import IdSource
 from awaken.contracts.config.secret_fields import check_ref
 from awaken.contracts.errors import InvalidInput, UnknownAgent
 from awaken.contracts.runs.records import RunRecord, RunRequest
 from awaken.contracts.storage.schedules import ScheduleStore
 from awaken.contracts.storage.store import Store
+from awaken.mailbox.cancels import cancel_run
 from awaken.mailbox.services import MailboxServices
 from awaken.managed.secrets import SecretResolver
 from awaken.runtime.resolution.resolver import ResolvedAgent
@@ -51,6 +53,11 @@ def build_scheduling(
         with suppress(UnknownAgent):
             check_fits(await view.agent(request.agent_id or ""), request)
 
+    async def check_receiver(agent_id: str) -> None:
+        with suppress(UnknownAgent):
+            if (await view.agent(agent_id)).workflow is None:
+                raise _refuse_event(agent_id)
+
     async def screen(request: RunRequest) -> RunRequest:
         # A workflow that is open on the thread takes the message as an event.
         checkout = await services.store.checkout(request.thread_id or "")
@@ -67,6 +74,7 @@ def build_scheduling(
     starter = RunStarter(
         check_agent=check_agent,
         check_target=check_target,
+        check_receiver=check_receiver,
         screen=screen,
         check_event=check_event,
         cancel_run=lambda run_id: control.cancel_run(run_id, CAUSE),
@@ -79,8 +87,12 @@ def build_scheduling(
     return Scheduling(find_schedule_store(services.store), mailbox, starter, ids, secrets)
 
 
-def build_operator_scheduling(store: Store, services: MailboxServices) -> Scheduling:
-    """Build the schedules and triggers of a store for an operator, who has none of its agents.
+def build_operator_scheduling(
+    store: Store, services: MailboxServices, agents: Sequence[Agent] = ()
+) -> Scheduling:
+    """Build the schedules and triggers of a store for an operator, who executes none of its agents.
+
+    What is for one of the given agents is checked; others are accepted.
 
     Raises:
         InvalidInput: The store keeps none.
@@ -89,8 +101,19 @@ def build_operator_scheduling(store: Store, services: MailboxServices) -> Schedu
     async def accept_agent(_agent_id: str) -> None:
         """Accept any agent: only the processes that execute runs know theirs."""
 
-    async def accept_target(_request: RunRequest) -> None:
-        """Accept any input, for the same reason."""
+    # Only commands need it: no server loads the code of workflows here.
+    from awaken.authoring.workflows import Workflow  # noqa: PLC0415
+
+    known = {it.id: it for it in agents}
+
+    async def check_target(request: RunRequest) -> None:
+        agent = known.get(request.agent_id or "")
+        if isinstance(agent, Workflow):
+            agent.read_arguments(request.messages)
+
+    async def check_receiver(agent_id: str) -> None:
+        if not isinstance(known.get(agent_id), Workflow | None):
+            raise _refuse_event(agent_id)
 
     async def accept_event(_run: RunRecord, _name: str, _payload: Any) -> None:
         """Accept any event, for the same reason."""
@@ -98,19 +121,22 @@ def build_operator_scheduling(store: Store, services: MailboxServices) -> Schedu
     async def keep(request: RunRequest) -> RunRequest:
         return request
 
-    async def cancel(_run_id: str) -> bool:
-        return False
-
     starter = RunStarter(
         check_agent=accept_agent,
-        check_target=accept_target,
+        check_target=check_target,
+        check_receiver=check_receiver,
         screen=keep,
         check_event=accept_event,
-        cancel_run=cancel,
+        cancel_run=lambda run_id: cancel_run(services, run_id, CAUSE),
         on_queued=lambda: None,
     )
     secrets = SecretReader(resolve=SecretResolver().resolve, find_problem=check_ref)
     return Scheduling(find_schedule_store(store), services, starter, services.ids, secrets)
+
+
+def _refuse_event(agent_id: str) -> InvalidInput:
+    problem = f"agent '{agent_id}' is no workflow, so it takes no events"
+    return InvalidInput(what="target.event", problem=problem)
 
 
 def check_fits(agent: ResolvedAgent, request: RunRequest) -> None:

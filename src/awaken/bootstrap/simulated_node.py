@@ -78,7 +78,6 @@ class SimulatedNode:
             self._engine,
             mailbox,
             self._heartbeat,
-            worker_id=worker_id,
             randomness=lambda: 0.5,
         )
         self._signals = RunSignals(self._engine, bus, self._heartbeat, tells=False)

@@ -2,5 +2,6 @@
 
 Belongs here: how a signal gets from one process to another.
 Does not: data that must not be lost, and what listeners do with a signal.
-May import: contracts and the driver of its own technology. Buses never import each other.
+May import: contracts, the driver of its own technology, `outgoing` and the `Subscriptions` of
+`memory`. Buses of different technologies never import each other.
 """

@@ -3,18 +3,26 @@
 import asyncio
 import base64
 import logging
-import os
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, TypeAlias
-from urllib.parse import parse_qs, unquote, urlsplit
+from typing import TypeAlias
 from zlib import crc32
 
 import msgspec
 
 from awaken.contracts.errors import InvalidInput, StoreUnavailable
-from awaken.contracts.storage.bus import PACKET_MAX, Signal, SignalKind, Unsubscribe
+from awaken.contracts.storage.bus import (
+    PACKET_MAX,
+    BusWatcher,
+    Signal,
+    SignalKind,
+    Unsubscribe,
+)
+from awaken.outbound.postgres_hosts import PostgresHosts
+
+from .memory import Subscriptions
+from .outgoing import Batch, Outgoing, PacketParts
 
 try:
     import asyncpg
@@ -32,20 +40,17 @@ PAYLOAD_MAX = 7_999
 PART_MAX = 7_000
 """How much of an encoded packet one NOTIFY carries."""
 
-OUTGOING_MAX = 10_000
-"""How many signals wait for the server; of more, the oldest are lost."""
-
 TOPICS = 64
 """Over how many channels the threads are spread."""
 
 RETRY_S = 0.1
+LAST_S = 0.5
+"""How long a close waits until what was told before is sent."""
 
 _CHANNEL_MAX = 48
 """Of 63 bytes, the rest is for the address of a node."""
 _NOTIFIES = 200
 """How many payloads one statement sends."""
-_PARTIAL_MAX = 100
-"""From how many senders parts of packets are kept."""
 _NOTIFY = "SELECT pg_notify(c, p) FROM unnest($1::text[], $2::text[]) AS waiting (c, p)"
 _BROKEN = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError)
 _DECODE = msgspec.json.Decoder(Signal).decode
@@ -70,34 +75,36 @@ class PostgresBus:
         connect_timeout_ms: int = 5_000,
         probe_ms: int = 2_000,
     ) -> None:
-        self.name = _describe_url(url)
+        self._hosts = PostgresHosts(url, "the URL of the Postgres bus")
+        self.name = self._hosts.name
         if not 0 < len(channel.encode()) <= _CHANNEL_MAX or "\0" in channel:
             problem = f"its name must have 1 to {_CHANNEL_MAX} bytes"
             raise InvalidInput(what=f"channel '{channel}'", problem=problem)
-        self._url = url
         self._channel = channel
         self._connect_s = connect_timeout_ms / 1000
         self._probe_s = probe_ms / 1000
-        self._listeners: dict[object, Callable[[Signal], None]] = {}
-        self._takers: dict[object, tuple[str, Callable[[bytes], None]]] = {}
-        """Who takes packets, with the channel of the node."""
-        self._followed: Counter[str | None] = Counter()
+        self._local = Subscriptions(self._hear_node, self._hear_thread)
+        self._outgoing = Outgoing(self._local)
+        self._parts = PacketParts(2 * PACKET_MAX)
+        """Of packets in base 64."""
         self._channels: Counter[str] = Counter([channel])
-        """The channels to listen to, with how many need each."""
-        self.dropped = 0
-        """How many signals and packets could not be sent."""
-        self._signals: dict[tuple[str, str], None] = {}
-        """The signals that wait to be sent, oldest first: channel and payload."""
-        self._packets: list[tuple[str, tuple[str, ...]]] = []
-        """The packets that wait to be sent: channel and parts."""
-        self._waiting: Counter[str] = Counter()
-        """How many bytes of packets wait, by channel."""
-        self._sender = os.urandom(4).hex()
-        self._sent = 0
-        self._partial: dict[tuple[str, str], _Partial] = {}
+        """The channels to listen to, with how many nodes and threads need each."""
         self._wake = asyncio.Event()
+        self._is_sent = asyncio.Event()
+        """Set while nothing waits for the connection."""
+        self._is_sent.set()
         self._connection: Connection | None = None
         self._task: asyncio.Task[None] | None = None
+
+    @property
+    def watchers(self) -> list[BusWatcher]:
+        """Who is told what becomes of signals."""
+        return self._local.watchers
+
+    @property
+    def dropped(self) -> int:
+        """How many signals and packets could not be sent."""
+        return self._outgoing.dropped
 
     @property
     def is_up(self) -> bool:
@@ -117,7 +124,12 @@ class PostgresBus:
             self._task = asyncio.create_task(serving, name=f"bus {self.name}")
 
     async def close(self) -> None:
-        """Stop; no listener is called any more."""
+        """Send what waits, unless that takes long; then no listener is called any more."""
+        if self._connection is not None:
+            # A command tells its one signal and ends.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LAST_S):
+                    await self._is_sent.wait()
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
@@ -126,14 +138,12 @@ class PostgresBus:
 
     def tell(self, signal: Signal, to: str | None = None) -> None:
         """Send a signal soon; signals that are pending together share one round trip."""
-        payload = msgspec.json.encode(signal).decode()
         if self._connection is None:
             # Listeners poll the store; what is told in an outage would only come late.
-            self.dropped += 1
+            self._outgoing.drop_signal(signal.kind)
             return
-        if len(payload) > PAYLOAD_MAX // 4 and len(payload.encode()) > PAYLOAD_MAX:
-            self.dropped += 1
-            logger.warning("A signal of thread '%s…' is too long.", signal.thread_id[:64])
+        payload = self._outgoing.encode_signal(signal, PAYLOAD_MAX)
+        if payload is None:
             return
         if to is not None:
             channel = self._node_channel(to)
@@ -141,69 +151,32 @@ class PostgresBus:
             channel = self._topic_channel(signal.thread_id)
         else:
             channel = self._channel
-        self._signals[channel, payload] = None
-        if len(self._signals) > OUTGOING_MAX:
-            del self._signals[next(iter(self._signals))]
-            self.dropped += 1
+        self._outgoing.add_signal(channel, payload, signal.kind)
+        self._is_sent.clear()
         self._wake.set()
 
     def send(self, to: str, payload: bytes) -> bool:
         """Send a packet soon, cut into parts; packets to one node arrive in order."""
-        channel = self._node_channel(to)
-        is_full = self._waiting[channel] + len(payload) > PACKET_MAX
-        if self._connection is None or is_full:
-            self.dropped += 1
+        if self._connection is None:
+            self._outgoing.dropped += 1
             return False
-        self._sent += 1
-        text = base64.b64encode(payload).decode()
-        pieces = [text[at : at + PART_MAX] for at in range(0, len(text), PART_MAX)] or [""]
-        head = f"{self._sender}.{self._sent}"
-        parts = tuple(f"{head}.{at}.{len(pieces)}:{it}" for at, it in enumerate(pieces))
-        self._packets.append((channel, parts))
-        self._waiting[channel] += len(payload)
+        if not self._outgoing.add_packet(self._node_channel(to), payload):
+            return False
+        self._is_sent.clear()
         self._wake.set()
         return True
 
     def subscribe(self, listener: Callable[[Signal], None]) -> Unsubscribe:
         """Call the listener with every signal; returns a function that stops it, callable twice."""
-        key = object()
-        self._listeners[key] = listener
-
-        def unsubscribe() -> None:
-            self._listeners.pop(key, None)
-
-        return unsubscribe
+        return self._local.subscribe(listener)
 
     def receive(self, node: str, take: Callable[[bytes], None]) -> Unsubscribe:
         """Call back with every packet to a node; returns a function that stops it."""
-        key, channel = object(), self._node_channel(node)
-        self._takers[key] = (channel, take)
-        self._want((channel,), 1)
-
-        def stop() -> None:
-            if self._takers.pop(key, None) is not None:
-                self._want((channel,), -1)
-
-        return stop
+        return self._local.receive(node, take)
 
     def follow(self, thread_id: str | None) -> Unsubscribe:
         """Hear `RUN_CHANGED` of a thread, or of all, until the returned function is called."""
-        if thread_id is None:
-            channels = tuple(f"{self._channel}_t_{topic:02x}" for topic in range(TOPICS))
-        else:
-            channels = (self._topic_channel(thread_id),)
-        self._followed[thread_id] += 1
-        self._want(channels, 1)
-        is_followed = True
-
-        def stop() -> None:
-            nonlocal is_followed
-            if is_followed:
-                is_followed = False
-                _count_down(self._followed, thread_id)
-                self._want(channels, -1)
-
-        return stop
+        return self._local.follow(thread_id)
 
     def _node_channel(self, node: str) -> str:
         return f"{self._channel}_n_{node}"
@@ -211,13 +184,21 @@ class PostgresBus:
     def _topic_channel(self, thread_id: str) -> str:
         return f"{self._channel}_t_{crc32(thread_id.encode(errors='replace')) % TOPICS:02x}"
 
-    def _want(self, channels: tuple[str, ...], more: int) -> None:
-        """Need channels, or no longer; the serving task listens to what has changed."""
-        for channel in channels:
-            if more > 0:
-                self._channels[channel] += 1
-            else:
-                _count_down(self._channels, channel)
+    def _hear_node(self, node: str, more: int) -> None:
+        self._want(self._node_channel(node), more)
+
+    def _hear_thread(self, thread_id: str | None, more: int) -> None:
+        if thread_id is not None:
+            self._want(self._topic_channel(thread_id), more)
+            return
+        for topic in range(TOPICS):
+            self._want(f"{self._channel}_t_{topic:02x}", more)
+
+    def _want(self, channel: str, more: int) -> None:
+        """Need a channel, or no longer; the serving task listens to what has changed."""
+        self._channels[channel] += more
+        if not self._channels[channel]:
+            del self._channels[channel]
         self._wake.set()
 
     async def _serve(self, connection: Connection, channels: set[str]) -> None:
@@ -225,7 +206,7 @@ class PostgresBus:
         while True:
             try:
                 await self._carry(connection, channels)
-            except _BROKEN as error:
+            except Exception as error:  # noqa: BLE001 - a driver may raise anything
                 logger.warning("The bus on %s broke, connecting again: %s", self.name, error)
             self._drop_connection()
             connection, channels = await self._reconnect()
@@ -233,7 +214,8 @@ class PostgresBus:
 
     async def _reconnect(self) -> "tuple[Connection, set[str]]":
         while True:
-            with suppress(StoreUnavailable):
+            # Whatever it is: a bus that gave up would be deaf until its process ends.
+            with suppress(Exception):
                 return await self._connect()
             await asyncio.sleep(RETRY_S)
 
@@ -244,17 +226,21 @@ class PostgresBus:
             await self._wait_for_outgoing()
             async with asyncio.timeout(self._probe_s):
                 await self._listen(connection, channels)
-            batch = self._take_outgoing()
+            batch = self._outgoing.take()
+            notifies = self._list_notifies(batch)
             try:
-                for first in range(0, len(batch) or 1, _NOTIFIES):
-                    some = batch[first : first + _NOTIFIES]
+                for first in range(0, len(notifies) or 1, _NOTIFIES):
+                    some = notifies[first : first + _NOTIFIES]
                     async with asyncio.timeout(self._probe_s):
                         await connection.execute(
                             _NOTIFY, [it[0] for it in some], [it[1] for it in some]
                         )
             except BaseException:
-                self.dropped += len(batch)
+                self._outgoing.drop(batch)
                 raise
+            self._outgoing.confirm(batch)
+            if self._outgoing.is_empty:
+                self._is_sent.set()
 
     async def _listen(self, connection: Connection, channels: set[str]) -> None:
         """Listen to the channels that are needed, and no longer to others."""
@@ -267,16 +253,18 @@ class PostgresBus:
         for channel in [it for it in channels if it not in self._channels]:
             channels.discard(channel)
             await connection.remove_listener(channel, self._on_notify)
-        for thread_id in tuple(self._followed):
+        for thread_id in tuple(self._local.followed):
             if thread_id is not None and self._topic_channel(thread_id) in fresh:
-                # What happened between the follow and now was not heard.
-                self._call(_look_again(thread_id))
+                self._local.call_for_unheard(thread_id)
 
-    def _take_outgoing(self) -> list[tuple[str, str]]:
-        signals, self._signals = self._signals, {}
-        packets, self._packets = self._packets, []
-        self._waiting.clear()
-        return [*signals, *((channel, part) for channel, parts in packets for part in parts)]
+    def _list_notifies(self, batch: Batch) -> list[tuple[str, str]]:
+        """Return channels and payloads: a signal is JSON, a part of a packet is not."""
+        signals, packets = batch
+        found = [(channel, payload.decode()) for channel, payload in signals]
+        for channel, packet in packets:
+            parts = self._parts.cut(base64.b64encode(packet), PART_MAX)
+            found += ((channel, part.decode()) for part in parts)
+        return found
 
     async def _wait_for_outgoing(self) -> None:
         with suppress(TimeoutError):
@@ -288,29 +276,33 @@ class PostgresBus:
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.terminate()
-        self.dropped += len(self._signals) + len(self._packets)
-        self._take_outgoing()
-        self._partial.clear()
+        self._outgoing.drop(self._outgoing.take())
+        self._is_sent.set()
+        self._parts.forget()
 
     async def _connect(self) -> "tuple[Connection, set[str]]":
-        connection: Connection | None = None
         try:
-            async with asyncio.timeout(self._connect_s):
-                connection = await asyncpg.connect(self._url)
-                # A signal may be lost, so its commit need not wait for the disk.
-                await connection.execute("SET synchronous_commit = off")
-                channels: set[str] = set()
-                await self._listen(connection, channels)
-        except BaseException as error:
-            if connection is not None:
-                connection.terminate()
-            if isinstance(error, TimeoutError):
-                raise self._unavailable("it did not answer in time") from error
-            if isinstance(error, ValueError):
-                # Not chained: its text may be a piece of the password.
-                raise self._unavailable("the driver cannot read its URL") from None
-            if isinstance(error, _BROKEN):
-                raise self._unavailable(str(error)) from error
+            return await self._hosts.connect(self._connect_host, self._connect_s, _BROKEN)
+        except TimeoutError as error:
+            raise self._unavailable("it did not answer in time") from error
+        except asyncpg.ClientConfigurationError as error:
+            # An option is wrong, or a file that it names is not there.
+            raise self._unavailable(" ".join(str(error).split()).rstrip(".")) from None
+        except ValueError:
+            # Not chained: its text may be a piece of the password.
+            raise self._unavailable("the driver cannot read its URL") from None
+        except _BROKEN as error:
+            raise self._unavailable(str(error)) from error
+
+    async def _connect_host(self, url: str) -> "tuple[Connection, set[str]]":
+        connection = await asyncpg.connect(url)
+        try:
+            # A signal may be lost, so its commit need not wait for the disk.
+            await connection.execute("SET synchronous_commit = off")
+            channels: set[str] = set()
+            await self._listen(connection, channels)
+        except BaseException:
+            connection.terminate()
             raise
         return connection, channels
 
@@ -328,81 +320,16 @@ class PostgresBus:
             logger.warning("A payload on channel '%s' is not a signal.", channel)
             return
         is_topic = channel.startswith(f"{self._channel}_t_")
-        if is_topic and not (None in self._followed or signal.thread_id in self._followed):
-            # Another thread of the same channel.
-            return
-        self._call(signal)
-
-    def _call(self, signal: Signal) -> None:
-        for listener in tuple(self._listeners.values()):
-            try:
-                listener(signal)
-            except Exception:
-                # A listener that fails must not keep the signal from the others.
-                logger.exception("A listener failed on signal '%s'.", signal.kind)
+        # A channel has many threads.
+        if not is_topic or self._local.is_followed(signal.thread_id):
+            self._local.call_listeners(signal)
 
     def _take_part(self, channel: str, text: str) -> None:
-        """Put a packet together from its parts, which come in order; a hole loses the packet."""
-        head, _, piece = text.partition(":")
         try:
-            sender, number, part, parts = head.split(".")
-            at, count = int(part), int(parts)
+            whole = self._parts.join(channel, text.encode())
+            packet = None if whole is None else base64.b64decode(whole, validate=True)
         except ValueError:
             logger.warning("A payload on channel '%s' is neither signal nor packet.", channel)
             return
-        before = self._partial.pop((channel, sender), None)
-        if at == 0:
-            before = _Partial(number)
-        if before is None or before.number != number or len(before.pieces) != at:
-            return
-        before.pieces.append(piece)
-        if at + 1 < count:
-            self._partial[channel, sender] = before
-            if len(self._partial) > _PARTIAL_MAX:
-                del self._partial[next(iter(self._partial))]
-            return
-        try:
-            packet = base64.b64decode("".join(before.pieces), validate=True)
-        except ValueError:
-            logger.warning("A packet on channel '%s' is damaged.", channel)
-            return
-        for wanted, take in tuple(self._takers.values()):
-            if wanted == channel:
-                try:
-                    take(packet)
-                except Exception:
-                    logger.exception("The taker of channel '%s' failed on a packet.", channel)
-
-
-class _Partial:
-    """A packet of which some parts are still to come."""
-
-    __slots__ = ("number", "pieces")
-
-    def __init__(self, number: str) -> None:
-        self.number = number
-        self.pieces: list[str] = []
-
-
-def _look_again(thread_id: str) -> Signal:
-    return Signal(kind=SignalKind.RUN_CHANGED, thread_id=thread_id, is_resting=True)
-
-
-def _count_down(counts: Counter[Any], key: object) -> None:
-    counts[key] -= 1
-    if not counts[key]:
-        del counts[key]
-
-
-def _describe_url(url: str) -> str:
-    """The address in a URL, without the password and the options."""
-    try:
-        parts = urlsplit(url)
-        port, options = parts.port, parse_qs(parts.query)
-    except ValueError:
-        # Not chained: its text may be a piece of the password.
-        problem = "its host or port cannot be read; encode special characters"
-        raise InvalidInput(what="the URL of the Postgres bus", problem=problem) from None
-    user = f"{parts.username}@" if parts.username else ""
-    host = parts.hostname or options.get("host", ["localhost"])[0]
-    return unquote(f"postgresql://{user}{host}:{port or 5432}/{parts.path.strip('/')}")
+        if packet is not None:
+            self._local.deliver_packet(channel.removeprefix(self._node_channel("")), packet)

@@ -56,8 +56,8 @@ def describe_waiting(tickets: Sequence[Ticket], thread_id: str | None, *, is_kep
     ways = "Run it at a terminal, or decide in advance: --approve all, --approve none."
     if is_kept:
         ways += (
-            f" It waits in the store: `awaken decide TICKET` decides, and `awaken chat … --thread "
-            f"{thread_id}` asks."
+            f" It waits in the store: `awaken tickets show TICKET` shows all of it, `awaken decide "
+            f"TICKET` decides, and `awaken chat … --thread {thread_id}` asks."
         )
     head = "awaken: the run waits for a decision, and there is no terminal to ask at; nothing was "
     return "\n".join([f"{head}approved:", *calls, ways])

@@ -27,7 +27,7 @@ from .chat_thread import ChatThread, Events
 from .loop_thread import LoopThread
 from .model_hints import NOT_FOUND, suggest_known_model
 from .output import can_draw, plain, print_stderr
-from .ticket_prompts import ask_ticket
+from .ticket_prompts import ask_ticket, decline
 
 INTERRUPTED = 130
 COMMANDS = {
@@ -204,8 +204,8 @@ class Chat:
         decisions: dict[str, ToolCallResume] = {}
         try:
             for ticket in tickets:
-                self._screen.show_ticket(ticket)
-                decisions[ticket.ticket_id] = self._ask_one(ticket)
+                is_shown = self._screen.show_ticket(ticket)
+                decisions[ticket.ticket_id] = self._ask_one(ticket) if is_shown else decline()
         except KeyboardInterrupt:
             self._screen.say("\nThe run is cancelled; nothing of this was approved.")
             return None

@@ -1,7 +1,9 @@
 """What a conversation shows and asks: the port, and plain lines for pipes and simple terminals."""
 
+import shutil
 import sys
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeVar
 
 from awaken.contracts.events import (
     AgentEvent,
@@ -15,12 +17,16 @@ from awaken.contracts.events import (
 from awaken.contracts.lifecycle import Cancelled, Failed, Stopped, Termination, reason_text
 from awaken.contracts.messages.deltas import TextDelta
 from awaken.contracts.suspension.tickets import Ticket, ToolCallOutcome
+from awaken.contracts.suspension.verdicts import read_text
 
 from .output import plain, print_stderr, print_stdout, safe_text
 from .standard_input import read_input_line
 from .terminal_modes import drop_typed
+from .ticket_text import spell_out
 
 PROMPT = "you> "
+_ROWS_AROUND = 6
+_Part = TypeVar("_Part")
 
 
 class ChatScreen(Protocol):
@@ -44,8 +50,15 @@ class ChatScreen(Protocol):
     def say(self, text: str) -> None:
         """Show a text of the program itself."""
 
-    def show_ticket(self, ticket: Ticket) -> None:
-        """Show what is asked: the tool, every argument, and the rule that asks."""
+    def show_ticket(self, ticket: Ticket) -> bool:
+        """Show what is asked: the tool, every argument, and the rule that asks.
+
+        What is longer than the screen comes in parts, each when the person asks for it. False: the
+        person declined before all of it was shown.
+
+        Raises:
+            KeyboardInterrupt: The person pressed Ctrl-C.
+        """
 
     def read_line(self, prompt: str) -> str | None:
         """Read a line for the agent; None at the end of the input.
@@ -84,6 +97,24 @@ def has_person() -> bool:
     A line of a pipe is no answer: it was written before the question.
     """
     return sys.stdin.isatty() and (sys.stdout.isatty() or sys.stderr.isatty())
+
+
+def count_rows(height: int) -> int:
+    """How many rows of a screen a part of a question may take; its frame and prompt need some."""
+    return max(height - _ROWS_AROUND, 1)
+
+
+def show_parts(
+    parts: Sequence[_Part], show: Callable[[_Part], object], read: Callable[[str], str | None]
+) -> bool:
+    """Show parts one by one; False if the person declines, or ends, before the last one."""
+    for number, part in enumerate(parts, 1):
+        show(part)
+        if number < len(parts):
+            line = read(f"part {number} of {len(parts)}: Enter shows the next, [n]o declines> ")
+            if line is None or read_text(line) is False:
+                return False
+    return True
 
 
 class PlainScreen:
@@ -126,11 +157,16 @@ class PlainScreen:
         """Print a line."""
         print_stdout(safe_text(text))
 
-    def show_ticket(self, ticket: Ticket) -> None:
-        """Print the call and the question on one line."""
+    def show_ticket(self, ticket: Ticket) -> bool:
+        """Print the call and the question on one line, or in parts if a screen has no room."""
         # The decision is about the arguments, which the message need not contain.
-        asked = f"[{plain(ticket.tool_name)} {plain(ticket.arguments)}]"
-        self._print_question(f"\n{asked} {plain(ticket.suspension.message)}".rstrip())
+        asked = f"[{spell_out(ticket.tool_name)} {spell_out(str(ticket.arguments))}]"
+        text = f"{asked} {spell_out(ticket.suspension.message or '')}".rstrip()
+        columns, rows = shutil.get_terminal_size()
+        size = max(columns * count_rows(rows), 1)
+        parts = [text[at : at + size] for at in range(0, len(text), size)]
+        self._print_question("")
+        return show_parts(parts, self._print_question, self.read_answer)
 
     def read_line(self, prompt: str) -> str | None:
         """Read a line from stdin."""
@@ -172,8 +208,9 @@ class JsonScreen(PlainScreen):
         """Print an event in its native wire form."""
         print_stdout(encode_event(event).decode())
 
-    def show_ticket(self, ticket: Ticket) -> None:
+    def show_ticket(self, ticket: Ticket) -> bool:
         """Print nothing: the event of the call has the id of its ticket."""
+        return True
 
     def say(self, text: str) -> None:
         """Print a text of the program beside the events."""

@@ -30,7 +30,7 @@ from awaken.contracts.messages.deltas import ReasoningDelta, TextDelta, ToolCall
 from awaken.contracts.suspension.tickets import Ticket, ToolCallOutcome
 from awaken.contracts.tools.context import PROGRESS_ACTIVITY
 
-from .chat_screen import end_text, has_person
+from .chat_screen import count_rows, end_text, has_person, show_parts
 from .line_editor import LineEditor
 from .markdown_blocks import render_markdown, split_blocks
 from .output import plain, safe_text, short
@@ -40,6 +40,7 @@ from .ticket_text import call_text, ticket_lines
 TAIL_LINES = 12
 """How much of an unfinished block is shown while it grows."""
 RESULT_CHARS = 160
+_FRAME_COLUMNS = 4
 
 
 class RunningCall:
@@ -114,10 +115,17 @@ class TerminalScreen:
         """Print a text of the program."""
         self._print(Text(safe_text(text)))
 
-    def show_ticket(self, ticket: Ticket) -> None:
-        """Print a panel with the tool, every argument, and the rule that asks."""
+    def show_ticket(self, ticket: Ticket) -> bool:
+        """Print panels with the tool, every argument, and the rule that asks."""
         self.rest()
-        lines = [Text(text, look) for text, look in ticket_lines(ticket)]
+        width = self._console.width - _FRAME_COLUMNS
+        texts = [Text(text, look) for text, look in ticket_lines(ticket)]
+        lines = [line for it in texts for line in it.wrap(self._console, width)]
+        size = count_rows(self._console.height)
+        parts = [lines[at : at + size] for at in range(0, len(lines), size)]
+        return show_parts(parts, self._print_panel, self.read_answer)
+
+    def _print_panel(self, lines: list[Text]) -> None:
         title = Text("Your decision is needed", "bold yellow")
         self._print(Panel(Group(*lines), title=title, title_align="left", border_style="yellow"))
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+import os
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Concatenate, ParamSpec
@@ -13,12 +14,14 @@ from awaken.contracts.storage.queries import Page
 from awaken.contracts.storage.store import Store
 from awaken.mailbox.mailbox import Mailbox
 
+from .apps import load_app
 from .output import as_json, print_stdout, table
 from .reports import IsJson, report_errors
-from .stores import check_exists, store_at
+from .stores import check_exists, name_store, store_at
 
 P = ParamSpec("P")
 
+BUS_VARIABLE = "AWAKEN_BUS"
 StoreUrl = Annotated[
     str | None,
     typer.Option(
@@ -27,6 +30,20 @@ StoreUrl = Annotated[
         help="The store's URL; absent: AWAKEN_STORE, else awaken.db in this folder.",
     ),
 ]
+
+BusUrl = Annotated[
+    str | None,
+    typer.Option(
+        "--bus",
+        envvar=BUS_VARIABLE,
+        help=f"Carries signals: nats://…, or none; absent: {BUS_VARIABLE}, else the store's own.",
+    ),
+]
+
+
+def bus_from_environment() -> str | None:
+    """The bus for commands that only tell one signal; they have no option for it."""
+    return os.environ.get(BUS_VARIABLE, "").strip() or None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +71,15 @@ class CommandContext:
         self, page: Page[Any], head: Sequence[str], row: Callable[[Any], Sequence[object]]
     ) -> None:
         """Print one page of a listing."""
-        document = {"items": page.items, "next_cursor": page.next_cursor}
+        document: dict[str, Any] = {"items": page.items, "next_cursor": page.next_cursor}
         text = table(head, map(row, page.items)) if page.items else "Nothing is there."
         if page.next_cursor is not None:
             is_counted = page.total is not None
             shown = f"{len(page.items)} of {page.total}" if is_counted else "More follow"
             text += f"\n\n{shown}; go on with --cursor {page.next_cursor}"
+        if page.damaged:
+            document["damaged"] = page.damaged
+            text += f"\n\nDamaged and left out: {page.damaged}; `awaken db check` names them."
         self.show(document, text)
 
 
@@ -106,10 +126,13 @@ async def _run_body(
     is_json: bool,  # noqa: FBT001 - passed through
     may_create: bool,  # noqa: FBT001 - passed through
 ) -> None:
-    store = store_at(store_url)
+    # A command that loads an app is about the store that the app names.
+    place = given.get("app_place")
+    runtime = None if place is None else load_app(place).runtime
+    store = store_at(name_store(runtime, store_url))
     if not may_create:
         await check_exists(store)
-    async with Operator(store) as operator:
+    async with Operator(store, bus=bus_from_environment()) as operator:
         await body(CommandContext(operator, is_json), **given)
 
 

@@ -169,6 +169,8 @@ async def apply(  # noqa: PLR0913 - each is an option of the command
     if not is_confirmed and not context.is_json:
         print_stdout(_text(made, ()))
         confirm("Apply?")
+        # What was shown is what becomes live: on another publication they may change other fields.
+        options = msgspec.structs.replace(options, expected_head=made.head or 0)
     await _apply(context, found, options, is_draft=is_draft)
 
 

@@ -5,7 +5,9 @@ from typing import Annotated, Any
 import typer
 
 from awaken.contracts.config.errors import UnknownPublication
+from awaken.contracts.config.heads import SeenCanary
 from awaken.contracts.config.publications import Publication
+from awaken.managed.history import list_undone
 
 from .config_context import ConfigContext, config_command
 from .output import facts, moment, plain, section, short, table
@@ -92,18 +94,36 @@ async def roll_back(
     number: Annotated[int, typer.Argument(metavar="NO", min=1, help="The publication.")],
     message: Annotated[str, typer.Option("--message", help="Why; the history shows it.")] = "",
     *,
-    is_over_canary: Annotated[
-        bool, typer.Option("--over-canary", help="End a canary that is being tried.")
-    ] = False,
+    expected: Annotated[
+        int | None,
+        typer.Option("--expect", min=0, help="What must be live; else nothing is done."),
+    ] = None,
+    over_canary: Annotated[
+        int | None,
+        typer.Option("--over-canary", min=1, help="End the canary of this publication."),
+    ] = None,
 ) -> None:
-    """Publish an earlier publication again; secrets stay as they are."""
+    """Publish an earlier publication again, and say what that undoes; secrets stay as they are."""
     context.warn_without_app()
-    published = await context.managed.heads.roll_back(
-        number, context.author, message, is_over_canary=is_over_canary
+    heads = context.managed.heads
+    live = (await heads.read_head()).publication or 0 if expected is None else expected
+    published = await heads.roll_back(
+        number,
+        context.author,
+        message,
+        expected_head=live,
+        over_canary=None if over_canary is None else SeenCanary(publication=over_canary),
     )
     made = published.publication.no
-    document = {"publication": made, "is_changed": published.is_changed}
+    undone = await list_undone(context.managed.parts.store, live, number)
+    document = {
+        "publication": made,
+        "is_changed": published.is_changed,
+        "undone": [it.no for it in undone] if published.is_changed else [],
+    }
+    lines = [f"  {it.no} by {it.created_by}: {short(it.message)}" for it in undone]
     text = f"Publication {made} is live, with the records of {number}."
+    text += section("It undoes", "\n".join(map(plain, lines))) if lines else ""
     context.show(document, text if published.is_changed else "There is nothing to do.")
 
 

@@ -13,8 +13,9 @@ from awaken.contracts.storage.inspection import (
     StoreCheck,
     VersionedStore,
 )
+from awaken.contracts.storage.nodes import NodeStore
 from awaken.contracts.storage.store import Store
-from awaken.services.workers import list_workers
+from awaken.services.workers import has_unreadable_workers, list_workers
 
 from .command_context import StoreUrl
 from .command_line import new_app
@@ -29,7 +30,7 @@ app = new_app("The store itself.")
 class SchemaUnknown(UnsupportedFeature):
     """The store has nothing that a command could check."""
 
-    template = "Store {store} cannot be checked or migrated by a command; use its own tools."
+    template = "Store {store} has nothing that this command could look at; use its own tools."
     store: str
     agent_id: str = ""
     features: str = "schema versions"
@@ -110,17 +111,33 @@ async def _contract_store(store: Store) -> tuple[SchemaVersions, SchemaVersions]
     before = await versioned.schema_versions()
     await store.open()
     try:
-        live = await list_workers(profiles_of(store), await store.now_ms())
+        others = await _list_others(store, before.known)
     finally:
         await store.close()
-    others = sorted({it.version for it in live} - {__version__})
     if others:
         problem = (
-            f"Processes of version {', '.join(others)} use {store.name}; stop them, and ask again"
+            f"Processes of {', '.join(others)} use {store.name}; stop them, and ask again"
             f" a minute later. This version is {__version__}."
         )
         raise RefusedInput(what="store", problem=problem)
     return before, await versioned.contract_schema()
+
+
+async def _list_others(store: Store, known: int) -> list[str]:
+    """Say of which versions the processes are that may not know what this one knows."""
+    profile, now = profiles_of(store), await store.now_ms()
+    live = await list_workers(profile, now)
+    others = {f"version {it.version}" for it in live if it.version != __version__}
+    if await has_unreadable_workers(profile, now):
+        others.add("a version whose reports this one cannot read")
+    if isinstance(store, NodeStore):
+        # Two builds may have one version, so their schemas count too.
+        nodes = [it for it in (await store.read_nodes()).nodes if not it.is_over]
+        others |= {f"schema {it.schema_no}" for it in nodes if it.schema_no != known}
+        begun = {(it.host, it.pid) for it in nodes}
+        if any((it.host, it.pid) not in begun for it in live):
+            others.add("a schema without nodes")
+    return sorted(others)
 
 
 def _checkable(store: Store) -> CheckableStore:

@@ -10,7 +10,7 @@ import typer
 from awaken.contracts.errors import AwakenError
 
 from .apps import FORMS, App, load_app
-from .command_context import StoreUrl
+from .command_context import BusUrl, StoreUrl
 from .command_line import new_app
 from .doctor_checks import (
     CheckStatus,
@@ -24,7 +24,7 @@ from .doctor_checks import (
     check_sandbox,
     check_versions,
 )
-from .doctor_store import check_store
+from .doctor_store import check_carrier, check_store
 from .output import DIM, ERROR, GOOD, WARNING, as_json, plain, print_stderr, print_stdout, style
 from .reports import REFUSED, IsJson, report_errors
 from .spinner import show_spinner
@@ -50,9 +50,10 @@ def doctor(
     ] = None,
     *,
     store_url: StoreUrl = None,
+    bus_url: BusUrl = None,
     is_json: IsJson = False,
 ) -> None:
-    """Check this machine: versions, keys, the store, the port, the clock and the sandbox.
+    """Check this machine: versions, keys, store, carrier, port, clock and sandbox.
 
     Whatever is ill, all checks are made; exits with 1 if one failed. No value of a key is printed.
     To see that the store can be
@@ -61,7 +62,7 @@ def doctor(
     with report_errors(is_json=is_json):
         app, loaded = (None, None) if app_place is None else _check_app(app_place)
         with show_spinner("Checks…"):
-            checks = asyncio.run(_check_all(app, loaded, store_url, host, port))
+            checks = asyncio.run(_check_all(app, loaded, (store_url, bus_url), host, port))
     is_good = all(it.status is not CheckStatus.FAILED for it in checks)
     print_stdout(as_json({"is_good": is_good, "checks": checks}) if is_json else _text(checks))
     if not is_good:
@@ -85,7 +86,7 @@ def _check_app(place: str) -> tuple[App | None, MachineCheck]:
 async def _check_all(
     app: App | None,
     loaded: MachineCheck | None,
-    store_url: str | None,
+    urls: tuple[str | None, str | None],
     host: str | None,
     port: int | None,
 ) -> list[MachineCheck]:
@@ -94,7 +95,8 @@ async def _check_all(
         found.append(loaded)
     if app is not None:
         found += check_agents(app)
-    found += await check_store(app, store_url)
+    found += await check_store(app, urls[0])
+    found.append(await check_carrier(app, *urls))
     return [*found, check_port(host, port), check_clock(), await check_sandbox()]
 
 

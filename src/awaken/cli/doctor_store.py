@@ -3,13 +3,26 @@
 import asyncio
 import os
 from pathlib import Path
+from typing import Any
 
 from awaken.bootstrap.memory import engine_of
+from awaken.bootstrap.node import resolve_bus
 from awaken.bootstrap.stores import profiles_of, resolve_store
 from awaken.contracts.clock import SystemClock
 from awaken.contracts.errors import AwakenError
+from awaken.contracts.memory.engine import VectorCounts
 from awaken.contracts.state.profile import ProfileEntry
 from awaken.contracts.storage.inspection import BudgetedStore, SchemaVersions, VersionedStore
+from awaken.contracts.storage.nodes import NodeStore
+from awaken.contracts.storage.queries import (
+    Page,
+    RunQuery,
+    ScheduleQuery,
+    ThreadQuery,
+    TicketQuery,
+    TriggerQuery,
+)
+from awaken.contracts.storage.schedules import ScheduleStore
 from awaken.contracts.storage.store import Store
 from awaken.services.workers import list_workers
 
@@ -19,6 +32,8 @@ from .stores import DEFAULT_FILE
 
 WAIT_S = 15.0
 SKEW_MAX_MS = 2_000
+NEWEST = 100
+"""How many records of each list `doctor` reads."""
 _SQLITE = "sqlite:///"
 _OWNER, _KEY = "awaken.doctor", "probe"
 
@@ -45,6 +60,39 @@ async def check_store(app: App | None, url: str | None) -> list[MachineCheck]:
     return [MachineCheck(name="store", status=CheckStatus.FAILED, detail=detail)]
 
 
+async def check_carrier(app: App | None, url: str | None, bus_url: str | None) -> MachineCheck:
+    """Report what carries signals between processes, and whether it can be reached."""
+    given = {} if app is None or app.runtime is None else app.runtime.given
+    own = None if app is None or app.runtime is None else app.runtime.store
+    try:
+        store = own or resolve_store(url or f"sqlite:///{DEFAULT_FILE}")
+        bus = resolve_bus(given.get("bus") or bus_url or None, store)
+    except AwakenError as error:
+        return MachineCheck(name="carrier", status=CheckStatus.FAILED, detail=str(error))
+    name = getattr(bus, "name", None)
+    if name is None:
+        detail = "none: other processes find what happened when they look into the store"
+        return MachineCheck(name="carrier", status=CheckStatus.ABSENT, detail=detail)
+    problem = "no connection"
+    try:
+        async with asyncio.timeout(WAIT_S):
+            await bus.open()
+            is_up = bus.is_up
+            await bus.close()
+    except TimeoutError:
+        is_up = False
+    except AwakenError as error:
+        is_up, problem = False, str(error)
+    if is_up:
+        return MachineCheck(name="carrier", detail=f"{name}: connected")
+    return MachineCheck(
+        name="carrier",
+        status=CheckStatus.WARNING,
+        detail=f"{name}: {problem}",
+        remedy="everything still happens, up to some seconds later; check its address and access",
+    )
+
+
 def _can_be_created(name: str) -> bool:
     """Whether a store is a file that is not there, in a folder that can be written."""
     if not name.startswith(_SQLITE):
@@ -66,7 +114,7 @@ async def _check_reachable(store: Store) -> list[MachineCheck]:
         checks = [reached, await _check_writable(store), await _check_skew(store)]
         if isinstance(store, BudgetedStore):
             checks.append(await _check_connections(store, store))
-        return [*checks, await _check_vectors(store)]
+        return [*checks, *await _check_records(store), await _check_vectors(store)]
     finally:
         await store.close()
 
@@ -107,6 +155,10 @@ async def _check_connections(store: Store, server: BudgetedStore) -> MachineChec
     """Compare what the server allows with what the processes that are there may take."""
     budget = await server.count_connections()
     processes = len(await list_workers(profiles_of(store), await store.now_ms()))
+    if isinstance(store, NodeStore):
+        # Processes that only serve report themselves too; an older version has no node.
+        living = [it for it in (await store.read_nodes()).nodes if not it.is_over]
+        processes = max(processes, len(living))
     needed = max(processes, 1) * budget.per_process
     detail = (
         f"a process takes up to {budget.per_process} of {budget.allowed} connections;"
@@ -125,6 +177,28 @@ async def _check_connections(store: Store, server: BudgetedStore) -> MachineChec
     )
 
 
+async def _check_records(store: Store) -> list[MachineCheck]:
+    """Tell of damaged records among the newest of each list; lists leave them out."""
+    found: dict[str, Page[Any]] = {
+        "threads": await store.list_threads(ThreadQuery(limit=NEWEST)),
+        "runs": await store.list_runs(RunQuery(limit=NEWEST)),
+        "tickets": await store.list_ticket_page(TicketQuery(limit=NEWEST)),
+    }
+    if isinstance(store, ScheduleStore):
+        found["schedules"] = await store.list_schedules(ScheduleQuery(limit=NEWEST))
+        found["triggers"] = await store.list_triggers(TriggerQuery(limit=NEWEST))
+    damaged = [f"{kind}: {page.damaged}" for kind, page in found.items() if page.damaged]
+    if not damaged:
+        return []
+    check = MachineCheck(
+        name="store records",
+        status=CheckStatus.WARNING,
+        detail=f"damaged and left out of lists, of the newest {NEWEST}: {', '.join(damaged)}",
+        remedy="`awaken db check` names each record; restore them from a backup, or delete them",
+    )
+    return [check]
+
+
 async def _check_vectors(store: Store) -> MachineCheck:
     """Tell whether facts and documents can be found by their meaning as well."""
     try:
@@ -132,8 +206,26 @@ async def _check_vectors(store: Store) -> MachineCheck:
     except AwakenError as error:
         return MachineCheck(name="memory", status=CheckStatus.ABSENT, detail=str(error))
     if support.is_there:
-        return MachineCheck(name="memory", detail="search by words and by vectors")
+        return _describe_vectors(await engine_of(store).count_vectors())
     return MachineCheck(name="memory", status=CheckStatus.ABSENT, detail=support.reason)
+
+
+def _describe_vectors(counts: VectorCounts) -> MachineCheck:
+    """Tell how many items only their words find, although others have vectors."""
+    detail, missing = "search by words and by vectors", counts.items - sum(counts.vectors.values())
+    if len(counts.vectors) > 1:
+        shown = ", ".join(f"{name} ({count})" for name, count in sorted(counts.vectors.items()))
+        detail += f"; vectors of several models, of which a search compares one: {shown}"
+    if counts.vectors and missing:
+        detail += f"; {missing} of {counts.items} facts and passages have no vector"
+    if len(counts.vectors) <= 1 and not (counts.vectors and missing):
+        return MachineCheck(name="memory", detail=detail)
+    return MachineCheck(
+        name="memory",
+        status=CheckStatus.WARNING,
+        detail=detail,
+        remedy="`awaken memory reindex --app …` makes the vectors of the present model",
+    )
 
 
 async def _check_skew(store: Store) -> MachineCheck:

@@ -30,14 +30,14 @@ from awaken.evals.dataset_writes import (
     WriteOptions,
 )
 from awaken.evals.datasets import Datasets
-from awaken.evals.importers import ImportFormat, import_cases
+from awaken.evals.importers import ImportFormat, import_cases, tell_left_out
 from awaken.evals.importers.formats import IMPORT_BYTES_MAX
 from awaken.runtime.primitives.system import SystemClock
 
 from .command_context import CommandContext, store_command
 from .command_line import new_app
 from .output import facts, moment, short, table
-from .recording import AppPlace, open_app
+from .recording import AppPlace, load_given, open_app
 
 app = new_app("Datasets.")
 BY = "operator"
@@ -100,6 +100,7 @@ async def show_dataset(
             ("revision", it.revision),
             ("changed", f"{moment(it.at)} by {it.by or 'nobody'}"),
             ("scorers", ", ".join(spec.shown_name for spec in it.scorers) or "none"),
+            ("gate", "none" if it.gate is None else msgspec.json.encode(it.gate).decode()),
             ("description", it.description or "-"),
         ]
     )
@@ -175,11 +176,13 @@ async def import_file(  # noqa: PLR0913 - one parameter for each option
     imported = import_cases(source, _read_file(file))
     datasets = _open(context, tenant)
     options = WriteOptions(redact=redact, is_scored_by_eval=scored_by_eval)
-    if await _exists(datasets, dataset):
-        changed = await datasets.change(dataset, DatasetChange(put=imported.cases), options=options)
-    else:
-        document = DatasetDocument(description=imported.description, cases=imported.cases)
-        changed = await datasets.create(dataset, document, options)
+    with tell_left_out(imported.left_out):
+        if await _exists(datasets, dataset):
+            change = DatasetChange(put=imported.cases)
+            changed = await datasets.change(dataset, change, options=options)
+        else:
+            document = DatasetDocument(description=imported.description, cases=imported.cases)
+            changed = await datasets.create(dataset, document, options)
     _show_changed(context, changed, imported.left_out)
 
 
@@ -226,7 +229,7 @@ async def capture_runs(  # noqa: PLR0913 - one parameter for each option
         agent_id=agent, ended=ended, score_below=score_below, thumbs_down=thumbs_down,
         cost_above=cost_above, sample=sample, seed=seed,
     )  # fmt: skip
-    async with open_app(app_place) as runtime:
+    async with open_app(load_given(app_place)) as runtime:
         engine = runtime.view(BY).engine
         recordings = build_recordings_of(context.store, engine)
         evals = open_eval_store(context.store)

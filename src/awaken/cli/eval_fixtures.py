@@ -124,4 +124,6 @@ def _read_reports(path: Path) -> list[dict[str, Any]]:
             except msgspec.DecodeError as error:
                 what = f"Line {number} of {path}"
                 raise InvalidDataset(what=what, problem=str(error)) from error
+    if not found:
+        raise InvalidDataset(what=str(path), problem="it has no report: nothing was compared")
     return found

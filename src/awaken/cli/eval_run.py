@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 import typer
@@ -13,20 +13,23 @@ import typer
 from awaken.contracts.errors import AwakenError, InvalidInput
 from awaken.contracts.evals.eval_runs import EvalBudget, EvalMode
 from awaken.contracts.evals.worlds import Variant
-from awaken.evals.evaluating import Dataset, EvalResult, evaluate
+from awaken.contracts.storage.store import Store
+from awaken.evals.evaluating import EvalResult, evaluate
 from awaken.evals.reports import ExitCode, choose_exit, to_json, to_junit, to_markdown
 from awaken.scoring.gates import parse_gate
 
-from .apps import FORMS, load_app
+from .apps import FORMS, App, load_app
 from .command_context import StoreUrl
 from .command_line import new_app
+from .eval_on_store import is_on_store, try_on_store
 from .eval_sources import load_dataset, load_result
 from .output import print_stdout
 from .reports import print_error
 from .spinner import show_spinner
+from .stores import name_store
+from .variant_fields import VariantFields
 
 _VARIANT = re.compile(r"(?P<name>[A-Za-z0-9._-]+):(?P<key>[a-z_]+)=(?P<value>.*)", re.DOTALL)
-_FIELDS = {"agent": "agent_id", "model": "model_id"}
 
 
 @contextmanager
@@ -58,6 +61,16 @@ BaselineName = Annotated[
     str | None,
     typer.Option("--baseline", help="A file of --save-baseline, or an eval of a store."),
 ]
+VariantTexts = Annotated[
+    list[str] | None,
+    typer.Option("--variant", metavar="NAME:KEY=VALUE", help="What to try; may be repeated."),
+]
+CaseIds = Annotated[
+    list[str] | None, typer.Option("--case", help="Only this case; may be repeated.")
+]
+Tags = Annotated[
+    list[str] | None, typer.Option("--tag", help="Only cases with it; may be repeated.")
+]
 
 commands = new_app()
 
@@ -68,10 +81,7 @@ def run_eval(  # noqa: PLR0913 - one parameter for each option
     *,
     app_place: Annotated[str, typer.Option("--app", metavar="APP", help=f"The agents: {FORMS}.")],
     agent: Annotated[str | None, typer.Option("--agent", help="The agent of variants.")] = None,
-    variant: Annotated[
-        list[str] | None,
-        typer.Option("--variant", metavar="NAME:KEY=VALUE", help="What to try; may be repeated."),
-    ] = None,
+    variant: VariantTexts = None,
     mode: Annotated[
         EvalMode | None, typer.Option("--mode", help="Unless given: what the cases have.")
     ] = None,
@@ -80,12 +90,11 @@ def run_eval(  # noqa: PLR0913 - one parameter for each option
     ] = None,
     seed: Annotated[int, typer.Option("--seed", help="The order of samples.")] = 0,
     concurrency: Annotated[int, typer.Option("--concurrency", min=1, help="Samples at once.")] = 4,
-    cases: Annotated[
-        list[str] | None, typer.Option("--case", help="Only this case; may be repeated.")
-    ] = None,
-    tags: Annotated[
-        list[str] | None, typer.Option("--tag", help="Only cases with it; may be repeated.")
-    ] = None,
+    cases: CaseIds = None,
+    tags: Tags = None,
+    has_drafts: Annotated[
+        bool, typer.Option("--drafts", help="Also cases that nobody has confirmed.")
+    ] = False,
     judge: Annotated[
         str | None, typer.Option("--judge-model", help="The model of judges that name none.")
     ] = None,
@@ -112,21 +121,22 @@ def run_eval(  # noqa: PLR0913 - one parameter for each option
     """
     is_printed = str(json_file) == "-"
     with report_bad_input(is_json=is_printed):
-        options: dict[str, Any] = {
+        options = {
             "mode": mode,
             "repeats": repeats,
             "seed": seed,
             "concurrency": concurrency,
             "cases": cases,
             "tags": tags,
+            "has_drafts": has_drafts,
             "judge_model_id": judge,
             "gate": None if gate is None else read_gate_file(gate),
             "budget": _read_budget(budget_usd, budget_tokens),
         }
-        variants = read_variants(variant or (), agent)
-        tried = load_dataset(dataset, store_url)
-        kept = None if baseline is None else load_result(baseline, store_url)
-        result = _try_dataset(app_place, tried, variants, kept, options)
+        variants, loaded = read_variants(variant or (), agent), load_app(app_place)
+        named = NamedEval(dataset, loaded, variants, name_store(loaded.runtime, store_url))
+        kept = None if baseline is None else load_result(baseline, named.store)
+        result = _try_dataset(named, kept, options)
         _write(junit, to_junit(result))
         _write(None if is_printed else json_file, to_json(result))
         _write(save_baseline, to_json(result))
@@ -137,15 +147,26 @@ def run_eval(  # noqa: PLR0913 - one parameter for each option
         raise typer.Exit(code)
 
 
-def _try_dataset(
-    app_place: str,
-    dataset: Dataset,
-    variants: list[Variant],
-    kept: EvalResult | None,
-    options: dict[str, Any],
-) -> EvalResult:
-    app = load_app(app_place)
+class NamedEval(NamedTuple):
+    """What an eval is made of, as the command line names it."""
+
+    dataset: str
+    app: App
+    variants: list[Variant]
+    store: Store | str | None
+
+
+def _try_dataset(named: NamedEval, kept: EvalResult | None, options: dict[str, Any]) -> EvalResult:
+    """Try a dataset in memory; with publications or drafts, on the store that has them."""
     given: Any = {name: value for name, value in options.items() if value is not None}
+    dataset = load_dataset(named.dataset, named.store)
+    app, variants = named.app, named.variants
+    if is_on_store(variants):
+        if Path(named.dataset).is_dir():
+            problem = "a variant of a publication or a draft needs a dataset of the store; push it"
+            raise InvalidInput(what=f"'{named.dataset}'", problem=problem)
+        with show_spinner("Tries…"):
+            return asyncio.run(try_on_store(app, named.store, dataset, variants, given, kept))
     agents = app.agents if app.runtime is None else app.runtime
     with show_spinner("Tries…"):
         return asyncio.run(evaluate(dataset, agents, variants=variants, baseline=kept, **given))
@@ -155,40 +176,20 @@ def read_variants(given: "list[str] | tuple[str, ...]", agent: str | None) -> li
     """Read variants: `name:key=value`, several for one name.
 
     Raises:
-        InvalidInput: One is malformed.
+        InvalidInput: One is malformed, or has a field twice.
     """
     if not given:
         return [Variant(name="default", agent_id=agent)]
-    named: dict[str, dict[str, Any]] = {}
+    named: dict[str, VariantFields] = {}
     for it in given:
         found = _VARIANT.fullmatch(it)
         if found is None:
             problem = f"'{it}' is not NAME:KEY=VALUE, such as new:instructions=Be brief."
             raise InvalidInput(what="--variant", problem=problem)
-        fields = named.setdefault(found["name"], {"changes": {}})
-        _set_field(fields, found["key"], found["value"])
-    try:
-        return [
-            msgspec.convert({"name": name, "agent_id": agent, **fields}, Variant)
-            for name, fields in named.items()
-        ]
-    except msgspec.ValidationError as error:
-        raise InvalidInput(what="--variant", problem=str(error)) from error
-
-
-def _set_field(fields: dict[str, Any], key: str, value: str) -> None:
-    key = _FIELDS.get(key, key)
-    if key in ("agent_id", "model_id", "instructions", "draft_id"):
-        fields[key] = value
-        return
-    try:
-        read = msgspec.json.decode(value)
-    except msgspec.DecodeError:
-        read = value
-    if key == "publication":
-        fields[key] = read
-    else:
-        fields["changes"][key] = read
+        name = found["name"]
+        fields = named.setdefault(name, VariantFields(name, f"--variant {name}"))
+        fields.set(found["key"], found["value"])
+    return [it.build(agent_id=None if it.has("agent_id") else agent) for it in named.values()]
 
 
 def read_gate_file(path: Path) -> dict[str, Any]:

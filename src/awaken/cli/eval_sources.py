@@ -1,16 +1,12 @@
 """What evals are named by on the command line: a folder or a file, else an id in a store."""
 
 import asyncio
-import re
-from collections.abc import Mapping
 from pathlib import Path
 
 from awaken.contracts.errors import InvalidInput
 from awaken.contracts.evals.errors import UnknownDataset
 from awaken.contracts.evals.store import open_eval_store
 from awaken.contracts.storage.store import Store
-from awaken.evals.dataset_files import read_folder
-from awaken.evals.dataset_writes import DatasetDocument
 from awaken.evals.datasets import Datasets
 from awaken.evals.evaluating import Dataset, EvalResult
 from awaken.evals.reports import read_result
@@ -29,12 +25,10 @@ def read_dataset(folder: Path) -> Dataset:
     """
     if not folder.is_dir():
         raise InvalidInput(what="DIR", problem=f"there is no folder '{folder}'")
-    found = read_folder(folder)
-    named = re.sub(r"[^A-Za-z0-9._-]", "-", folder.resolve().name) or "dataset"
-    return _make_dataset(named, found.document, found.recordings)
+    return Dataset.load(folder)
 
 
-def load_dataset(name: str, store_url: str | None) -> Dataset:
+def load_dataset(name: str, named: Store | str | None) -> Dataset:
     """Load a dataset from a folder, else from a store.
 
     Raises:
@@ -45,7 +39,7 @@ def load_dataset(name: str, store_url: str | None) -> Dataset:
     if Path(name).is_dir():
         return read_dataset(Path(name))
     try:
-        store = store_at(store_url)
+        store = store_at(named)
     except InvalidInput as error:
         problem = f"there is no folder '{name}', and no store is named that could have a dataset"
         raise InvalidInput(what="DATASET", problem=problem) from error
@@ -63,10 +57,7 @@ async def _load_stored_dataset(store: Store, name: str) -> Dataset:
         raise UnknownDataset(dataset_id=name, detail=", and no folder of this name") from error
     finally:
         await store.close()
-    return _make_dataset(name, loaded.document, recordings)
-
-
-def _make_dataset(name: str, document: DatasetDocument, recordings: Mapping[str, bytes]) -> Dataset:
+    document = loaded.document
     return Dataset(
         cases=document.cases,
         id=name,
@@ -76,7 +67,7 @@ def _make_dataset(name: str, document: DatasetDocument, recordings: Mapping[str,
     )
 
 
-def load_result(name: str, store_url: str | None) -> EvalResult:
+def load_result(name: str, named: Store | str | None) -> EvalResult:
     """Load the results of an eval from a file, else from a store.
 
     Raises:
@@ -90,7 +81,7 @@ def load_result(name: str, store_url: str | None) -> EvalResult:
         except OSError as error:
             raise InvalidInput(what=name, problem=error.strerror or str(error)) from error
     try:
-        store = store_at(store_url)
+        store = store_at(named)
     except InvalidInput as error:
         problem = "there is no such file, and no store is named that could have an eval of this id"
         raise InvalidInput(what=f"'{name}'", problem=problem) from error

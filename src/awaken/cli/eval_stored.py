@@ -1,29 +1,24 @@
 """`awaken eval compare|score|calibrate`: evals of a store, and files of results."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Annotated, Any, TypeVar
+from typing import Annotated
 
 import typer
 
-from awaken.bootstrap.agent_runtime import AgentRuntime
 from awaken.bootstrap.evals import find_eval_store
-from awaken.contracts.errors import InvalidInput
 from awaken.evals.calibrating import calibrate_judge
 from awaken.evals.evaluating import compare
 from awaken.evals.reports import ExitCode, choose_exit, to_json, to_markdown
 from awaken.evals.rescoring import rescore_eval
-from awaken.evals.runner import EvalRunner
 
 from .apps import FORMS, load_app
 from .command_context import CommandContext, StoreUrl, store_command
+from .eval_on_store import with_runner
 from .eval_run import report_bad_input
 from .eval_sources import load_result
 from .output import as_json, facts, print_stdout
 from .reports import IsJson
-from .stores import store_at
-
-T = TypeVar("T")
+from .stores import name_store
 
 
 def compare_results(
@@ -48,7 +43,8 @@ def compare_results(
             for it in found
             for scorer in it.scorers
         ]
-        print_stdout("\n".join(lines) or "There is nothing to compare.")
+        told = dict.fromkeys(warning for it in found for warning in it.warnings)
+        print_stdout("\n".join([*lines, *(f"Warning: {it}." for it in told)]))
     if any(scorer.verdict == "worse" for it in found for scorer in it.scorers):
         raise typer.Exit(ExitCode.GATE_FAILED)
 
@@ -65,8 +61,10 @@ def score_again(
 ) -> None:
     """Score an ended eval again by the scorers of its dataset, without running it."""
     with report_bad_input(is_json=is_json):
+        loaded = load_app(app_place)
+        named = name_store(loaded.runtime, store_url)
         result = asyncio.run(
-            _with_runner(app_place, store_url, lambda it: rescore_eval(it, eval_id, revision))
+            with_runner(loaded, named, lambda it: rescore_eval(it, eval_id, revision))
         )
     print_stdout(to_json(result).decode() if is_json else to_markdown(result).rstrip())
     code = choose_exit(result)
@@ -97,18 +95,3 @@ async def calibrate_scorer(
 
 def _show(value: float | None) -> str:
     return "not known" if value is None else f"{value:.3f}"
-
-
-async def _with_runner(
-    app_place: str, store_url: str | None, use: Callable[[EvalRunner], Awaitable[T]]
-) -> T:
-    app = load_app(app_place)
-    options: dict[str, Any] = {"store": store_at(store_url), "has_worker": False}
-    if app.runtime is not None:
-        runtime = app.runtime.with_options(**options)
-    elif app.agents:
-        runtime = AgentRuntime(app.agents, **options)
-    else:
-        raise InvalidInput(what="--app", problem=f"'{app_place}' has no agent")
-    async with runtime:
-        return await use(runtime.evals)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from awaken.contracts.errors import StorageError
 from awaken.contracts.lifecycle import RunStatus
 from awaken.contracts.runs.records import RunRecord
-from awaken.contracts.storage.bus import Bus, Signal, Unsubscribe
+from awaken.contracts.storage.bus import Bus, BusWatcher, Signal, Unsubscribe
 from awaken.contracts.storage.store import Store
 
 logger = logging.getLogger(__name__)
@@ -38,6 +38,11 @@ class FinishedRuns:
         if self._looking:
             await asyncio.wait(self._looking, timeout=_CLOSE_S)
         await self._bus.close()
+
+    @property
+    def watchers(self) -> list[BusWatcher]:
+        """Who is told what becomes of signals."""
+        return self._bus.watchers
 
     @property
     def is_up(self) -> bool:

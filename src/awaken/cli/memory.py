@@ -1,13 +1,15 @@
 """`awaken memory`: lists, writes, edits, forgets and exports facts about users and projects."""
 
 from datetime import timedelta
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import msgspec
 import typer
+from msgspec import UNSET
 
 from awaken.bootstrap.memory import engine_of
 from awaken.contracts.errors import InvalidInput
+from awaken.contracts.memory.engine import Embedder
 from awaken.contracts.memory.records import (
     Fact,
     FactOrigin,
@@ -17,12 +19,15 @@ from awaken.contracts.memory.records import (
     project_memory,
     user_memory,
 )
+from awaken.memory.facts import FactBook
 from awaken.memory.service import MemoryService
 from awaken.runtime.primitives.system import SystemClock, Uuid7Source
 
+from .apps import FORMS, load_app
 from .command_context import CommandContext, store_command
 from .command_line import new_app
 from .output import moment, plain, print_stdout, table
+from .recording import open_app
 
 app = new_app("Facts about users and projects.")
 
@@ -35,10 +40,10 @@ FactId = Annotated[str, typer.Argument(metavar="ID", help="A fact, from `list` o
 _HEAD = ("ID", "TEXT", "ORIGIN", "BY", "RUN", "SINCE", "EXPIRES")
 
 
-def open_memory(context: CommandContext) -> MemoryService:
-    """The memory of the command's store; facts are found by their words."""
+def open_memory(context: CommandContext, embedder: Embedder | None = None) -> MemoryService:
+    """The memory of the command's store; without an embedder, facts are found by their words."""
     store = context.store
-    return MemoryService(engine_of(store), store, SystemClock(), Uuid7Source())
+    return MemoryService(engine_of(store), store, SystemClock(), Uuid7Source(), embedder=embedder)
 
 
 @app.command("list")
@@ -102,9 +107,10 @@ async def edit_fact(  # noqa: PLR0913 - the options of the command
     by: By = "operator",
     days: Days = None,
 ) -> None:
-    """Replace the text of a fact."""
+    """Replace the text of a fact; without --days it expires when it did before."""
+    ttl_ms = UNSET if days is None else _ttl(days)
     fact = await open_memory(context).facts.edit(
-        _owner(user, project, tenant), fact_id, text, by=by, ttl_ms=_ttl(days)
+        _owner(user, project, tenant), fact_id, text, by=by, ttl_ms=ttl_ms
     )
     context.show(_document(fact), f"Edited: {fact.id} {plain(fact.text)}")
 
@@ -169,6 +175,31 @@ async def list_owners(
     rows = [(it.name, it.items) for it in found]
     text = table(("NAME", "ITEMS"), rows) if rows else "Nothing is there."
     context.show({"items": msgspec.to_builtins(found)}, text)
+
+
+@app.command("reindex")
+@store_command()
+async def fill_missing_vectors(
+    context: CommandContext,
+    app_place: Annotated[
+        str, typer.Option("--app", help=f"The code that names the embedding model: {FORMS}.")
+    ],
+    *,
+    limit: Annotated[
+        int | None, typer.Option("--limit", min=1, help="How many items to look at, at most.")
+    ] = None,
+) -> None:
+    """Make the vectors that facts and passages lack: the embedding model was away, or is new.
+
+    All tenants are included. A command that was stopped is continued by the next one.
+    """
+    async with open_app(load_app(app_place)) as runtime:
+        facts = cast("FactBook", runtime.memory)
+        done = await open_memory(context, facts.embedder).fill_vectors(limit=limit)
+    text = f"Filled: {done.filled} vectors of {plain(done.model)}"
+    if done.skipped:
+        text += f"; {done.skipped} could not be read or embedded, or were changed meanwhile"
+    context.show(msgspec.to_builtins(done), text)
 
 
 def _owner(user: str | None, project: str | None, tenant: str | None) -> Partition:

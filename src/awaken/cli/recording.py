@@ -16,15 +16,16 @@ from awaken.bootstrap.replays import build_recordings_of
 from awaken.contracts.errors import AwakenError, InvalidInput
 from awaken.contracts.evals.recordings import BYTES_MAX, RecordedStep, Recording
 from awaken.contracts.lifecycle import tag_of
+from awaken.contracts.storage.store import Store
 from awaken.evals.recording_files import decode_recording
-from awaken.evals.redacting import SECRETS
+from awaken.evals.redacting import SECRETS, read_detectors
 
-from .apps import FORMS, load_app
+from .apps import FORMS, App, load_app
 from .command_context import StoreUrl
 from .command_line import new_app
 from .output import as_json, dollars, facts, print_stdout, short, table
 from .reports import MISUSED, IsJson, print_error
-from .stores import check_exists, store_at
+from .stores import check_exists, name_store, store_at
 
 app = new_app("What stored runs did, as documents.")
 VALUE_CHARS = 60
@@ -41,14 +42,14 @@ def show_recording(
     *,
     app_place: AppPlace = None,
     redact: Annotated[
-        str, typer.Option("--redact", help="Detectors by kind or group, such as secrets,pii.")
+        str, typer.Option("--redact", help="Detectors besides those of secrets, such as pii.")
     ] = ",".join(SECRETS),
     is_raw: Annotated[bool, typer.Option("--no-redact", help="Leave secrets in it.")] = False,
     store_url: StoreUrl = None,
     is_json: IsJson = False,
 ) -> None:
     """Show what a run did: its steps, calls, decisions and state; `--json` is the document."""
-    names = () if is_raw else tuple(it.strip() for it in redact.split(",") if it.strip())
+    names = () if is_raw else read_detectors(redact)
     with refuse(is_json=is_json):
         found = asyncio.run(_find_recording(run, app_place, store_url, names))
         print_stdout(as_json(found) if is_json else _describe(found))
@@ -65,19 +66,13 @@ def refuse(*, is_json: bool) -> Iterator[None]:
 
 
 @asynccontextmanager
-async def open_app(
-    place: str | None, store_url: str | None = None, *, is_managed: bool = False
-) -> AsyncIterator[AgentRuntime]:
+async def open_app(loaded: App | None, store: Store | None = None) -> AsyncIterator[AgentRuntime]:
     """Open the agents of an app on a store of their own: nothing of a replay is stored.
 
-    With `is_managed` it is the store at the URL, for its publications and drafts.
+    With a store they are managed: its publications and drafts count.
     """
-    loaded = None if place is None else load_app(place)
-    options: dict[str, Any] = {"store": "memory://", "has_worker": False}
-    if is_managed:
-        store = store_at(store_url)
-        await check_exists(store)
-        options["store"] = store
+    options: dict[str, Any] = {"store": store or "memory://", "has_worker": False}
+    is_managed = store is not None
     if loaded is not None and loaded.runtime is not None:
         if is_managed and not loaded.runtime.given.get("managed"):
             options["managed"] = True
@@ -94,12 +89,35 @@ async def _find_recording(
 ) -> Recording:
     if (found := read_file(run)) is not None:
         return found
-    async with open_app(app_place) as runtime:
-        return await record_run(runtime, run, store_url, detectors)
+    loaded, store = await find_store(app_place, store_url)
+    async with open_app(loaded) as runtime:
+        return await record_run(runtime, run, store, detectors)
+
+
+def load_given(place: str | None) -> App | None:
+    """Load the app of an option, if it is given.
+
+    Raises:
+        InvalidInput: There is no such app.
+    """
+    return None if place is None else load_app(place)
+
+
+async def find_store(app_place: str | None, store_url: str | None) -> tuple[App | None, Store]:
+    """Load an app, and make the store of a command on its runs; it is not opened yet.
+
+    Raises:
+        InvalidInput: There is no such app, or no store is named.
+        StoreUnavailable: There is no such store.
+    """
+    loaded = load_given(app_place)
+    store = store_at(name_store(None if loaded is None else loaded.runtime, store_url))
+    await check_exists(store)
+    return loaded, store
 
 
 async def record_run(
-    runtime: AgentRuntime, run_id: str, store_url: str | None, detectors: Sequence[str]
+    runtime: AgentRuntime, run_id: str, store: Store, detectors: Sequence[str]
 ) -> Recording:
     """Record a run of a store, with the agents of a runtime.
 
@@ -107,10 +125,10 @@ async def record_run(
         UnknownRun: There is no such run.
         CannotRecord: It cannot be recorded.
     """
-    store = store_at(store_url)
-    await check_exists(store)
+    engine = runtime.view("operator").engine
+    if runtime.store is store:
+        return await build_recordings_of(store, engine).record(run_id, detectors)
     async with Operator(store) as operator:
-        engine = runtime.view("operator").engine
         return await build_recordings_of(operator.store, engine).record(run_id, detectors)
 
 

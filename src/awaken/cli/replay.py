@@ -13,12 +13,24 @@ from awaken.bootstrap.replays import build_run_replays
 from awaken.contracts.errors import InvalidInput
 from awaken.contracts.evals.replays import ReplayMode, ReplayResult, ReplaySpec
 from awaken.contracts.evals.worlds import ReplayDivergence, ToolPolicy, ToolSource, Variant
+from awaken.contracts.storage.store import Store
 from awaken.evals.replay_jobs import ReplayLimits
 
 from .command_context import StoreUrl
 from .output import as_json, print_stdout, short
-from .recording import VALUE_CHARS, AppPlace, RunOrFile, open_app, read_file, record_run, refuse
+from .recording import (
+    VALUE_CHARS,
+    AppPlace,
+    RunOrFile,
+    find_store,
+    load_given,
+    open_app,
+    read_file,
+    record_run,
+    refuse,
+)
 from .reports import REFUSED, IsJson
+from .variant_fields import VariantFields
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -49,8 +61,8 @@ def replay_run(  # noqa: PLR0913 - one parameter for each option
         int | None, typer.Option("--publication", help="The publication to run on.")
     ] = None,
     from_step: Annotated[
-        int, typer.Option("--from-step", min=1, help="The first step that is not recorded.")
-    ] = 1,
+        int | None, typer.Option("--from-step", min=1, help="The first step that is not recorded.")
+    ] = None,
     tools: Annotated[
         ReplayedTools, typer.Option("--tools", help="live runs tools without effects.")
     ] = ReplayedTools.RECORDED,
@@ -73,18 +85,18 @@ def replay_run(  # noqa: PLR0913 - one parameter for each option
     """
     with refuse(is_json=is_json):
         variant = _read_variant(changes or (), prompt, draft, publication)
-        is_live = variant is not None or from_step > 1
+        is_live = variant is not None or from_step is not None
         if is_verified and is_live:
             problem = "it changes nothing: leave it out, or the changes"
             raise InvalidInput(what="--verify", problem=problem)
         mode = ReplayMode.WHAT_IF if is_live else ReplayMode.VERIFY
-        if tools is ReplayedTools.LIVE and not is_live:
+        if tools is ReplayedTools.LIVE and not (is_live or is_verified):
             mode = ReplayMode.MODEL_ONLY
         source = ToolSource.LIVE if tools is ReplayedTools.LIVE else ToolSource.RECORDED
         spec = ReplaySpec(
             mode=mode,
             variant=variant,
-            from_step=from_step,
+            from_step=from_step or 1,
             tools=ToolPolicy(source=source),
             keep_going=keeps_going,
             time_ms=None if limit_s is None else limit_s * 1000,
@@ -100,9 +112,15 @@ async def _replay(
 ) -> ReplayResult:
     recording, variant = read_file(run), spec.variant
     is_managed = variant is not None and bool(variant.draft_id or variant.publication)
-    async with open_app(app_place, store_url, is_managed=is_managed) as runtime:
+    store: Store | None = None
+    if is_managed or recording is None:
+        loaded, store = await find_store(app_place, store_url)
+    else:
+        loaded = load_given(app_place)
+    async with open_app(loaded, store if is_managed else None) as runtime:
         if recording is None:
-            recording = await record_run(runtime, run, store_url, ())
+            assert store is not None
+            recording = await record_run(runtime, run, store, ())
         limits = ReplayLimits(time_ms=spec.time_ms or ReplayLimits().time_ms)
         engine = runtime.view("operator").engine
         replays = build_run_replays(engine, runtime.managed, limits)
@@ -114,33 +132,17 @@ def _read_variant(
 ) -> Variant | None:
     if not changes and prompt is None and draft is None and publication is None:
         return None
-    fields: dict[str, Any] = {}
+    fields = VariantFields("changed", "--set")
     for change in changes:
         name, has_value, text = change.partition("=")
         if not (name.strip() and has_value):
             raise InvalidInput(what=f"--set {change}", problem="write FIELD=VALUE")
-        fields[name.strip()] = _read_value(text)
-    model_id = fields.pop("model_id", None)
+        fields.set(name.strip(), text)
     try:
         instructions = None if prompt is None else prompt.read_text()
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidInput(what=f"--prompt {prompt}", problem=str(error)) from error
-    return Variant(
-        name="changed",
-        model_id=None if model_id is None else str(model_id),
-        instructions=instructions,
-        draft_id=draft,
-        publication=publication,
-        changes=fields,
-    )
-
-
-def _read_value(text: str) -> Any:
-    """Read a value as JSON, else as the text that it is."""
-    try:
-        return msgspec.json.decode(text.encode())
-    except msgspec.DecodeError:
-        return text
+    return fields.build(instructions=instructions, draft_id=draft, publication=publication)
 
 
 def _tell(result: ReplayResult) -> str:

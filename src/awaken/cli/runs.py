@@ -143,11 +143,11 @@ async def send_event(
         raise InvalidInput(what="The payload", problem="it is not JSON") from error
     services = context.mailbox.services
     named = services.ids.new_id() if event_id is None else event_id
-    event = SentEvent(run_id=run_id, name=name, payload=data, event_id=named)
+    event = SentEvent(run_id=run.run_id, name=name, payload=data, event_id=named)
     shown = await find_sent_event(services, run, event)
     if shown is None:
         run = await find_receiver(services, run)
-        request = await make_event(services, run, name, data, named)
+        request = await make_event(services, run, event)
         receipt = await context.mailbox.submit(
             request, mode=InputMode.STEER, dedupe_key=event.dedupe_key, asked=event.asked
         )

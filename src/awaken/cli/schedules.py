@@ -22,6 +22,7 @@ from awaken.contracts.storage.schedules import (
 )
 from awaken.scheduling.schedules import Schedules, make_timing
 
+from .apps import FORMS, load_app
 from .command_context import CommandContext, store_command
 from .command_line import new_app
 from .list_options import DEFAULT_LIMIT, Cursor, Limit, OfTenant, apply_cursor
@@ -60,6 +61,12 @@ MaxCount = Annotated[
 Description = Annotated[str | None, typer.Option("--description", help="What it is for.")]
 
 
+AppPlace = Annotated[
+    str | None,
+    typer.Option("--app", help=f"The code of its agents, which checks the input: {FORMS}."),
+]
+
+
 class Removable(StrEnum):
     """What a schedule need not say."""
 
@@ -73,8 +80,9 @@ _FIELDS = {Removable.END: "end_at", Removable.MAX_COUNT: "max_count"}
 _TARGET_FIELDS = {Removable.THREAD: "thread_id", Removable.AS_EVENT: "event"}
 
 
-def _schedules(context: CommandContext) -> Schedules:
-    return build_operator_scheduling(context.store, context.mailbox.services).schedules
+def _schedules(context: CommandContext, app_place: str | None = None) -> Schedules:
+    agents = () if app_place is None else load_app(app_place).agents
+    return build_operator_scheduling(context.store, context.mailbox.services, agents).schedules
 
 
 @app.command("create")
@@ -98,6 +106,7 @@ async def create_schedule(  # noqa: PLR0913 - one parameter for each option
     description: Description = None,
     tenant: Annotated[str | None, typer.Option("--tenant", help="The tenant of its runs.")] = None,
     user: Annotated[str | None, typer.Option("--user", help="The user of its runs.")] = None,
+    app_place: AppPlace = None,
 ) -> None:
     """Create a schedule; processes that execute runs fire it."""
     options: Any = _keep_given(
@@ -107,7 +116,9 @@ async def create_schedule(  # noqa: PLR0913 - one parameter for each option
         user_id=user,
     )  # fmt: skip
     told = _read_payload(text) if as_event else text
-    made = await _schedules(context).create(agent, told, schedule_id=schedule_id, **options)
+    made = await _schedules(context, app_place).create(
+        agent, told, schedule_id=schedule_id, **options
+    )
     context.show(made, f"'{made.schedule_id}' is due next at {moment(made.next_due)}.")
 
 
@@ -133,6 +144,7 @@ async def update_schedule(  # noqa: PLR0913 - one parameter for each option
     unset: Annotated[
         list[Removable] | None, typer.Option("--unset", help="Take this away; repeatable.")
     ] = None,
+    app_place: AppPlace = None,
 ) -> None:
     """Change what a schedule says; what is not given stays as it is."""
     found = await _schedules(context).get(schedule_id)
@@ -154,7 +166,8 @@ async def update_schedule(  # noqa: PLR0913 - one parameter for each option
             max_count=max_count, description=description,
         ),
     )  # fmt: skip
-    changed = await _schedules(context).update(schedule_id, spec, revision=found.spec_revision)
+    cases = _schedules(context, app_place)
+    changed = await cases.update(schedule_id, spec, revision=found.spec_revision)
     context.show(changed, f"'{schedule_id}' is due next at {moment(changed.next_due)}.")
 
 
@@ -166,9 +179,12 @@ def _change_timing(
             return known
         if isinstance(known, CronTiming):
             return msgspec.structs.replace(known, zone=zone)
-    if zone is None and isinstance(known, CronTiming):
+    start_at = None
+    if zone is None and cron is not None and isinstance(known, CronTiming):
         zone = known.zone
-    return make_timing(cron=cron, zone=zone or "UTC", every_ms=every_ms, at=at)
+    if every_ms is not None and isinstance(known, IntervalTiming):
+        start_at = known.start_at
+    return make_timing(cron=cron, zone=zone or "UTC", every_ms=every_ms, start_at=start_at, at=at)
 
 
 def _keep_given(**options: Any) -> dict[str, Any]:

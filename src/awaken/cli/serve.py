@@ -26,7 +26,7 @@ from awaken.server.environment import with_environment
 from awaken.transport.routes import SCOPES
 
 from .apps import FORMS, file_of
-from .command_context import StoreUrl
+from .command_context import BusUrl, StoreUrl
 from .command_line import new_app
 from .listen_address import (
     BACKLOG,
@@ -87,6 +87,7 @@ def serve(  # noqa: PLR0913 - typer makes an option of each parameter
     config_folder: ConfigFolder = None,
     config_publication: ConfigPublication = None,
     store_url: StoreUrl = None,
+    bus_url: BusUrl = None,
     is_json: IsJson = False,
 ) -> None:
     """Serve agents over every protocol, until SIGTERM or SIGINT.
@@ -101,9 +102,9 @@ def serve(  # noqa: PLR0913 - typer makes an option of each parameter
 
         def load() -> ServeTarget:
             if app_place is None:
-                served = load_demo_target(store_url, start)
+                served = load_demo_target(store_url, start, bus_url)
             else:
-                served = load_app_target(app_place, store_url, start)
+                served = load_app_target(app_place, store_url, start, bus_url)
             config = _with_token(served.config, token)
             check_exposure(address.host, with_environment(config, os.environ))
             return ServeTarget(served.runtime, config)

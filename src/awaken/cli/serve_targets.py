@@ -9,6 +9,7 @@ import typer
 
 from awaken.bootstrap.agent_runtime import AgentRuntime
 from awaken.bootstrap.providers import list_missing_keys
+from awaken.bootstrap.runtime_options import RuntimeOptions
 from awaken.bootstrap.stores import resolve_store
 from awaken.contracts.errors import InvalidInput
 from awaken.contracts.storage.store import Store
@@ -18,6 +19,7 @@ from awaken.mailbox.config import MailboxConfig
 from awaken.server.config import ServerConfig
 
 from .apps import App, load_app
+from .command_context import BUS_VARIABLE
 from .managed_start import ManagedStart
 from .stores import DEFAULT_FILE
 
@@ -55,7 +57,9 @@ def load_stdio_target(place: str | None, store_url: str | None) -> ServeTarget:
     return load_app_target(place, store_url)
 
 
-def load_demo_target(store_url: str | None, start: ManagedStart = DEFAULT_START) -> ServeTarget:
+def load_demo_target(
+    store_url: str | None, start: ManagedStart = DEFAULT_START, bus_url: str | None = None
+) -> ServeTarget:
     """Load the demo.
 
     Raises:
@@ -63,12 +67,15 @@ def load_demo_target(store_url: str | None, start: ManagedStart = DEFAULT_START)
     """
     environment = os.environ
     agents, providers = demo_agents(environment), demo_providers(environment)
-    store = store_to_serve(store_url)
-    return ServeTarget(AgentRuntime(agents, providers=providers, store=store, **start.options()))
+    store, options = store_to_serve(store_url), start.options() | bus_options(bus_url)
+    return ServeTarget(AgentRuntime(agents, providers=providers, store=store, **options))
 
 
 def load_app_target(
-    place: str, store_url: str | None, start: ManagedStart = DEFAULT_START
+    place: str,
+    store_url: str | None,
+    start: ManagedStart = DEFAULT_START,
+    bus_url: str | None = None,
 ) -> ServeTarget:
     """Load the app that a place names, with the `ServerConfig` in its module.
 
@@ -80,10 +87,15 @@ def load_app_target(
     configs = [value for value in app.values.values() if isinstance(value, ServerConfig)]
     config = configs[0] if configs else ServerConfig()
     if app.runtime is None:
-        store = store_to_serve(store_url)
-        return ServeTarget(AgentRuntime(app.agents, store=store, **start.options()), config)
+        store, options = store_to_serve(store_url), start.options() | bus_options(bus_url)
+        return ServeTarget(AgentRuntime(app.agents, store=store, **options), config)
     chosen = choose_store(app.runtime, store_url)
-    return ServeTarget(adapt_runtime(app, app.runtime, chosen, start), config)
+    return ServeTarget(adapt_runtime(app, app.runtime, chosen, start, bus_url), config)
+
+
+def bus_options(url: str | None) -> RuntimeOptions:
+    """The options of a runtime that is made for the command; blank is not given."""
+    return {"bus": url} if url else {}
 
 
 def choose_store(runtime: AgentRuntime, url: str | None) -> str | None:
@@ -93,7 +105,11 @@ def choose_store(runtime: AgentRuntime, url: str | None) -> str | None:
 
 
 def adapt_runtime(
-    app: App, runtime: AgentRuntime, store: str | None, start: ManagedStart | None = None
+    app: App,
+    runtime: AgentRuntime,
+    store: str | None,
+    start: ManagedStart | None = None,
+    bus: str | None = None,
 ) -> AgentRuntime:
     """Give the runtime of an app what the command line says and its code does not.
 
@@ -106,6 +122,13 @@ def adapt_runtime(
             problem = f"the runtime in '{app.place}' has its own; remove store=… there"
             raise InvalidInput(what="--store", problem=problem)
         options["store"] = store
+    if bus:
+        if "bus" not in runtime.given:
+            options["bus"] = bus
+        elif bus != os.environ.get(BUS_VARIABLE):
+            # The environment does not replace one of its own.
+            problem = f"the runtime in '{app.place}' has its own; remove bus=… there"
+            raise InvalidInput(what="--bus", problem=problem)
     if start is not None:
         if "managed" in runtime.given:
             start.check_own_runtime(app.place, runtime)

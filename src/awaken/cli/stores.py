@@ -1,7 +1,9 @@
 """Finds the store of a command. Reading never creates a store or changes its schema."""
 
+import os
 from pathlib import Path
 
+from awaken.bootstrap.agent_runtime import AgentRuntime
 from awaken.bootstrap.stores import resolve_store
 from awaken.contracts.errors import InvalidInput, RefusedInput, StoreUnavailable
 from awaken.contracts.storage.inspection import VersionedStore
@@ -10,19 +12,32 @@ from awaken.contracts.storage.store import Store
 DEFAULT_FILE = "awaken.db"
 
 
-def store_at(url: str | None) -> Store:
+def name_store(runtime: AgentRuntime | None, url: str | None) -> Store | str | None:
+    """Return what names the store of a command that loads an app.
+
+    An option wins over the store that the app's runtime names, and that one over the environment.
+    A store in memory has nothing of other processes, so it counts as none.
+    """
+    own = None if runtime is None else runtime.given.get("store")
+    is_option = bool(url) and url != os.environ.get("AWAKEN_STORE")
+    if own is None or is_option or not resolve_store(own).is_shared:
+        return url
+    return own  # type: ignore[no-any-return]
+
+
+def store_at(named: Store | str | None) -> Store:
     """Make the store of a URL, else of the file in this folder; it is not opened yet.
 
     Raises:
         InvalidInput: No store is named, or it is not visible to other processes.
     """
-    if not url and not Path(DEFAULT_FILE).is_file():
+    if not named and not Path(DEFAULT_FILE).is_file():
         problem = (
             "No store is named; pass --store sqlite:///FILE or --store postgresql://…, "
             "or set AWAKEN_STORE."
         )
         raise RefusedInput(what="store", problem=problem)
-    store = resolve_store(url or f"sqlite:///{DEFAULT_FILE}")
+    store = resolve_store(named or f"sqlite:///{DEFAULT_FILE}")
     if not store.is_shared:
         problem = "no other process can see what is in it; name a file or a server"
         raise InvalidInput(what=f"store '{store.name}'", problem=problem)

@@ -49,7 +49,7 @@ def read_permission(text: str, *, has_always: bool) -> ToolCallResume | None:
     verdict = read_text(text)
     if verdict is None:
         return None
-    return ToolCallResume(decision_id="") if verdict else _decline()
+    return ToolCallResume(decision_id="") if verdict else decline()
 
 
 def _ask_permission(ticket: Ticket, read: Read, say: Say) -> ToolCallResume:
@@ -60,29 +60,29 @@ def _ask_permission(ticket: Ticket, read: Read, say: Say) -> ToolCallResume:
         if decision is not None:
             return decision
         say("That is neither a yes nor a no.")
-    return _decline()
+    return decline()
 
 
 def _ask_either(read: Read, say: Say) -> ToolCallResume:
     while (line := read("[y]es / [n]o, or an answer> ")) is not None:
         verdict = read_text(line)
         if verdict is not None:
-            return ToolCallResume(decision_id="", result=line.strip()) if verdict else _decline()
+            return ToolCallResume(decision_id="", result=line.strip()) if verdict else decline()
         if line.strip():
             return ToolCallResume(decision_id="", result=line.strip())
         say("Say something, or no.")
-    return _decline()
+    return decline()
 
 
 def _ask_answer(schema: Mapping[str, Any], read: Read, say: Say) -> ToolCallResume:
     while (line := read("answer (empty declines)> ")) is not None:
         if not line.strip():
-            return _decline()
+            return decline()
         try:
             return ToolCallResume(decision_id="", result=_value(schema, line.strip()))
         except ValueError as error:
             say(str(error))
-    return _decline()
+    return decline()
 
 
 def _ask_form(schema: Mapping[str, Any], read: Read, say: Say) -> ToolCallResume:
@@ -91,12 +91,12 @@ def _ask_form(schema: Mapping[str, Any], read: Read, say: Say) -> ToolCallResume
     if not all(isinstance(it, Mapping) for it in fields.values()):
         return _ask_answer({}, read, say)
     if ask_form_wanted(read, say) is False:
-        return _decline()
+        return decline()
     given: dict[str, Any] = {}
     for name, field in fields.items():
         value = _ask_field(name, field, name in required, read, say)
         if value is _END:
-            return _decline()
+            return decline()
         if value is not None:
             given[name] = value
     return ToolCallResume(decision_id="", result=given)
@@ -160,7 +160,8 @@ def _value(schema: Mapping[str, Any], text: str) -> Any:
     return value
 
 
-def _decline() -> ToolCallResume:
+def decline() -> ToolCallResume:
+    """The decision of a person who says no, or who ends before the question is answered."""
     return ToolCallResume(decision_id="", action=DecisionAction.CANCEL)
 
 

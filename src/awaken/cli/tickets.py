@@ -14,6 +14,7 @@ from .command_context import CommandContext, store_command
 from .command_line import new_app
 from .list_options import DEFAULT_LIMIT, Cursor, Limit, OfThread, apply_cursor
 from .output import as_json, facts, moment, short
+from .ticket_text import spell_out
 
 app = new_app("Tool calls that wait for a decision.")
 
@@ -80,9 +81,9 @@ def _about(ticket: Ticket) -> str:
             ("thread", ticket.thread_id),
             ("run", ticket.run_id),
             ("tool", ticket.tool_name),
-            ("arguments", short(as_json(ticket.arguments, indent=None), 1000)),
+            ("arguments", spell_out(as_json(ticket.arguments, indent=None))),
             ("status", ticket.status),
-            ("asks", short(ticket.suspension.message or ticket.suspension.action, 1000)),
+            ("asks", spell_out(ticket.suspension.message or ticket.suspension.action)),
             ("asked by", ticket.asked_by),
             ("answer's schema", None if schema is None else as_json(schema, indent=None)),
             ("a decision means", ticket.resume_mode),

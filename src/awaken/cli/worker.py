@@ -6,10 +6,11 @@ import os
 from collections.abc import Mapping
 from typing import Annotated, Any
 
+import msgspec
 import typer
 
 from awaken.bootstrap.agent_runtime import AgentRuntime
-from awaken.bootstrap.node import bus_of
+from awaken.bootstrap.node import resolve_bus
 from awaken.bootstrap.runtime_options import RuntimeOptions
 from awaken.contracts.errors import InvalidInput
 from awaken.contracts.runs.records import RunRecord
@@ -19,14 +20,20 @@ from awaken.demo.settings import demo_providers
 from awaken.mailbox.config import MailboxConfig
 
 from .apps import FORMS, App, load_app
-from .command_context import StoreUrl
+from .command_context import BusUrl, StoreUrl
 from .command_line import new_app
 from .finished_runs import FinishedRuns
 from .logs import with_logs
 from .managed_start import ConfigFolder, ConfigPublication, IsUnmanaged, ManagedStart
 from .output import as_json, plain, print_stdout, termination_text
 from .reports import IsJson, report_errors
-from .serve_targets import adapt_runtime, choose_store, name_agents, warn_missing_keys
+from .serve_targets import (
+    adapt_runtime,
+    bus_options,
+    choose_store,
+    name_agents,
+    warn_missing_keys,
+)
 from .service_manager import READY, STOPPING, notify_manager
 from .stop_signals import catch_stop_signals
 from .stores import store_at
@@ -46,7 +53,9 @@ def worker(  # noqa: PLR0913 - typer makes an option of each parameter
     concurrency: Annotated[
         int | None,
         typer.Option(
-            "--concurrency", min=1, help=f"How many runs at once; absent: {_DEFAULTS.concurrency}."
+            "--concurrency",
+            min=1,
+            help=f"How many runs at once; absent: {_DEFAULTS.concurrency}, or what the app says.",
         ),
     ] = None,
     lease_ms: Annotated[
@@ -55,7 +64,7 @@ def worker(  # noqa: PLR0913 - typer makes an option of each parameter
             "--lease-ms",
             min=100,
             help="After how long without a renewal other workers take over; "
-            f"absent: {_DEFAULTS.lease_ms}.",
+            f"absent: {_DEFAULTS.lease_ms}, on Postgres 10000.",
         ),
     ] = None,
     drain_ms: Annotated[
@@ -77,6 +86,7 @@ def worker(  # noqa: PLR0913 - typer makes an option of each parameter
     config_folder: ConfigFolder = None,
     config_publication: ConfigPublication = None,
     store_url: StoreUrl = None,
+    bus_url: BusUrl = None,
     is_json: IsJson = False,
 ) -> None:
     """Execute queued work, until SIGTERM or SIGINT.
@@ -93,24 +103,36 @@ def worker(  # noqa: PLR0913 - typer makes an option of each parameter
         app = None if app_place is None else load_app(app_place)
         given = {"concurrency": concurrency, "lease_ms": lease_ms, "drain_ms": drain_ms}
         if app is not None and app.runtime is not None:
-            runtime = adapt_runtime(app, app.runtime, choose_store(app.runtime, store_url), start)
-            _check_own(app, given, runtime)
-            asyncio.run(_work(runtime, lines, start))
+            chosen = choose_store(app.runtime, store_url)
+            runtime = adapt_runtime(app, app.runtime, chosen, start, bus_url)
+            _check_shared(app, runtime)
+            own = _size_own(runtime, given)
+            if own is not None:
+                runtime = runtime.with_options(mailbox=own)
+            asyncio.run(_work(runtime, lines, start, own))
             return
         config = build_config(**given)
         store = store_at(store_url)
-        options = start.options()
-        options |= {"bus": FinishedRuns(bus_of(store), store, lines.say_finished)}
+        options = start.options() | bus_options(bus_url)
+        if is_verbose:
+            bus = resolve_bus(bus_url or None, store)
+            options |= {"bus": FinishedRuns(bus, store, lines.say_finished)}
         runtime = _runtime(app, store, {**options, "mailbox": config})
         asyncio.run(_work(runtime, lines, start, config))
 
 
-def _check_own(app: App, given: Mapping[str, int | None], runtime: AgentRuntime) -> None:
-    """Refuse options that the runtime of an app sets itself, and a runtime in memory."""
-    for name, value in given.items():
-        if value is not None:
-            problem = f"the runtime in '{app.place}' sets it; pass mailbox=MailboxConfig(…) there"
-            raise InvalidInput(what=f"--{name.replace('_', '-')}", problem=problem)
+def _size_own(runtime: AgentRuntime, given: Mapping[str, int | None]) -> MailboxConfig | None:
+    """Return the config of an app's runtime with the options, or None if there are none.
+
+    A process is told its size where it is started; all else stays as the code says it.
+    """
+    if all(value is None for value in given.values()):
+        return None
+    return build_config(runtime.given.get("mailbox"), **given)
+
+
+def _check_shared(app: App, runtime: AgentRuntime) -> None:
+    """Refuse the runtime of an app whose store is in memory."""
     if not runtime.store.is_shared:
         problem = "its store is in memory, where no other process queues work; pass --store"
         raise InvalidInput(what=f"The runtime in '{app.place}'", problem=problem)
@@ -175,14 +197,27 @@ class _Lines:
 
 
 def build_config(
-    concurrency: int | None = None, lease_ms: int | None = None, drain_ms: int | None = None
+    own: MailboxConfig | None = None,
+    /,
+    *,
+    concurrency: int | None = None,
+    lease_ms: int | None = None,
+    drain_ms: int | None = None,
 ) -> MailboxConfig:
-    """Build the config; a short lease is renewed sooner, and expired leases are found sooner."""
-    lease = _DEFAULTS.lease_ms if lease_ms is None else lease_ms
-    return MailboxConfig(
-        concurrency=_DEFAULTS.concurrency if concurrency is None else concurrency,
-        lease_ms=lease,
-        renew_ms=min(_DEFAULTS.renew_ms, lease // 3),
-        sweep_ms=min(_DEFAULTS.sweep_ms, lease // 2),
-        drain_ms=_DEFAULTS.drain_ms if drain_ms is None else drain_ms,
-    )
+    """Build the config out of an app's own one, of which the options replace what they name.
+
+    A short lease is renewed sooner, and expired leases are found sooner.
+    """
+    own = own or _DEFAULTS
+    chosen: dict[str, Any] = {}
+    if lease_ms is not None:
+        chosen = {
+            "lease_ms": lease_ms,
+            "renew_ms": min(own.renew_ms, lease_ms // 3),
+            "sweep_ms": min(own.sweep_ms, lease_ms // 2),
+        }
+    if concurrency is not None:
+        chosen["concurrency"] = concurrency
+    if drain_ms is not None:
+        chosen["drain_ms"] = drain_ms
+    return msgspec.structs.replace(own, **chosen)

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         ScriptedTurn,
         SimulatedUser,
         ToolPolicy,
+        ToolSource,
         ToolStub,
         Variant,
     )
@@ -62,6 +63,7 @@ _HOMES = {
     "ScriptedTurn": f"{_CONTRACTS}worlds",
     "SimulatedUser": f"{_CONTRACTS}worlds",
     "ToolPolicy": f"{_CONTRACTS}worlds",
+    "ToolSource": f"{_CONTRACTS}worlds",
     "ToolStub": f"{_CONTRACTS}worlds",
     "Variant": f"{_CONTRACTS}worlds",
     "VariantFigures": f"{_CONTRACTS}verdicts",
@@ -96,6 +98,7 @@ __all__ = [
     "ScriptedTurn",
     "SimulatedUser",
     "ToolPolicy",
+    "ToolSource",
     "ToolStub",
     "Variant",
     "VariantFigures",

@@ -28,7 +28,9 @@ from awaken.contracts.storage.queries import Order, RunQuery, at_cursor
 from awaken.contracts.storage.store import Store
 from awaken.contracts.tenancy import namespace_of, remove_namespace
 
+from .captured_turns import list_decisions, stub_calls
 from .datasets import Datasets
+from .recorded_screens import build_screened
 from .recording_files import encode_recording
 
 CAPTURED_MAX = 50
@@ -151,19 +153,22 @@ class Captures:
             problem = f"they are of {len(threads)} threads; a dialogue is one conversation"
             raise InvalidDataset(what="run_ids", problem=problem)
         first = build_case(recordings[0], self._choose_id(run_ids[0], plan), plan)
-        turns = tuple(_build_turn(it, plan) for it in recordings[1:])
-        # A recording answers for one run: further turns have their scripts.
-        expect, scorers, status = _propose(recordings[-1], plan)
+        if len(recordings) == 1:
+            return first
+        # A recording answers for one run: the turns have scripts, and stubs for their calls.
+        expect, scorers, status = _propose(recordings, plan)
         case = replace(
             first.case,
-            continued_turns=turns,
-            recording=None if turns else first.case.recording,
+            continued_turns=tuple(_build_turn(it, plan) for it in recordings[1:]),
+            recording=None,
+            tools=stub_calls(recordings[0]),
+            decisions=list_decisions(recordings),
             expect=expect,
             scorers=scorers,
             status=status,
             description=plan.description or f"Dialogue of {len(run_ids)} runs",
         )
-        return CapturedCase(case=case, recordings={} if turns else first.recordings)
+        return CapturedCase(case=case)
 
     async def find_runs(self, wanted: CaptureFilter) -> tuple[str, ...]:
         """Return the runs that fit a filter, a random sample of them, the newest first."""
@@ -265,7 +270,7 @@ def build_case(recording: Recording, case_id: str, plan: CapturePlan) -> Capture
     if given is None and not recording.input:
         raise InvalidDataset(what=what, problem="it had no input; give user_input")
     script, problem = _build_script(recording, plan)
-    expect, scorers, status = _propose(recording, plan)
+    expect, scorers, status = _propose((recording,), plan)
     recordings: dict[str, bytes] = {}
     if plan.keeps_recording:
         data = encode_recording(recording)
@@ -304,7 +309,12 @@ def _build_turn(recording: Recording, plan: CapturePlan) -> CaseTurn:
         problem = "its input is no text, and a further turn has nothing else"
         raise InvalidDataset(what=f"run '{recording.run.run_id}'", problem=problem)
     script, problem_of = _build_script(recording, plan)
-    return CaseTurn(user_input=given, provider_script=script, provider_script_error=problem_of)
+    return CaseTurn(
+        user_input=given,
+        provider_script=script,
+        provider_script_error=problem_of,
+        tools=stub_calls(recording),
+    )
 
 
 def _read_input(recording: Recording, plan: CapturePlan) -> str | None:
@@ -323,15 +333,24 @@ def _build_script(
 ) -> tuple[tuple[ScriptedTurn, ...], str | None]:
     if plan.script is ScriptMode.SKIP:
         return (), None
-    missing = [it.n for it in recording.steps if it.answer is None]
-    problem = None
-    if missing or not recording.steps:
-        problem = f"step {missing[0]} has no whole answer" if missing else "no model answered"
+    problem = _find_unscripted(recording)
+    if problem is not None:
         if plan.script is ScriptMode.REQUIRE:
             what = f"run '{recording.run.run_id}'"
             raise InvalidDataset(what=what, problem=f"it has no script: {problem}")
         return (), problem
     return tuple(_script_step(it) for it in recording.steps), None
+
+
+def _find_unscripted(recording: Recording) -> str | None:
+    """Return why the answers of a run cannot be its script; None if they can."""
+    for step in recording.steps:
+        if step.answer is None or step.is_cut:
+            return f"step {step.n} has no whole answer"
+        if build_screened(recording, step, None) is not None:
+            # What it made of the answer is known, and not what the model said.
+            return f"a guardrail held back the answer of step {step.n}"
+    return None if recording.steps else "no model answered"
 
 
 def _script_step(step: RecordedStep) -> ScriptedTurn:
@@ -344,12 +363,16 @@ def _script_step(step: RecordedStep) -> ScriptedTurn:
 
 
 def _propose(
-    recording: Recording, plan: CapturePlan
+    recordings: Sequence[Recording], plan: CapturePlan
 ) -> tuple[Expectation, tuple[ScorerSpec, ...], CaseStatus]:
-    """Return what a person expects, or else a proposal: the run's end, its tools, its answer."""
+    """Return what a person expects, or else a proposal: all tools, the last run's end and answer.
+
+    Scorers see the turns of a sample as one run.
+    """
     if plan.expect is not None:
         return plan.expect, (), CaseStatus.READY
-    tools = tuple(call.tool for step in recording.steps for call in step.calls)
+    recording = recordings[-1]
+    tools = tuple(call.tool for it in recordings for step in it.steps for call in step.calls)
     end = recording.run.termination
     code = end.code if isinstance(end, Failed) else None
     expect = Expectation(tool_sequence=tools or None, expected_error_type=code)

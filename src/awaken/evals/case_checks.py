@@ -18,6 +18,8 @@ from awaken.scoring import SCORERS
 CASE_BYTES_MAX = 4 * 1024 * 1024
 NAMES_MAX = 100
 """How many tags and scorers a case may have."""
+DEPTH_MAX = 100
+"""How deep the values of a case may be nested."""
 _OWN_FIELDS = frozenset(
     {"id", "recording", "source_run_id", "source_thread_id", "source_user_id", "tenant_id"}
 )
@@ -28,7 +30,7 @@ def encode_case(case: Case) -> tuple[str, bytes]:
     """Return the hash and the bytes of a case.
 
     Raises:
-        InvalidDataset: It is too large, or has no JSON form.
+        InvalidDataset: It is too large, nested too deep, or has no JSON form.
     """
     what = f"case '{case.id}'"
     try:
@@ -38,7 +40,23 @@ def encode_case(case: Case) -> tuple[str, bytes]:
     if len(body) > CASE_BYTES_MAX:
         problem = f"it has {len(body)} bytes, and at most {CASE_BYTES_MAX} are kept"
         raise InvalidDataset(what=what, problem=problem)
+    if _is_deep(body):
+        problem = f"it is nested deeper than {DEPTH_MAX} levels"
+        raise InvalidDataset(what=what, problem=problem)
     return name, body
+
+
+def _is_deep(body: bytes) -> bool:
+    """Whether a JSON document is nested deeper than a case may be."""
+    if body.count(b"{") + body.count(b"[") <= DEPTH_MAX:
+        return False
+    level = [msgspec.json.decode(body)]
+    for _ in range(DEPTH_MAX):
+        parts = (it.values() if isinstance(it, dict) else it for it in level)
+        level = [it for part in parts for it in part if isinstance(it, dict | list)]
+        if not level:
+            return False
+    return True
 
 
 def digest_input(case: Case) -> str:

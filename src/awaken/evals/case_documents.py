@@ -44,6 +44,7 @@ class _Turn(StrictRecord, frozen=True, kw_only=True, tag_field="kind", tag="turn
     usage: TokenUsage | None = None
     stop: str | None = None
     error: str | None = None
+    retry_after_ms: int | None = None
 
 
 _Event = _ChatResponse | _ToolCall | _Error | _Turn
@@ -131,15 +132,22 @@ def _write_script(document: dict[str, Any], script: tuple[ScriptedTurn, ...]) ->
 def _write_event(turn: ScriptedTurn) -> _Event:
     """Return the event of Rust that says all of a turn, or else the turn itself."""
     match turn:
-        case ScriptedTurn(reasoning="", calls=(), error=None):
+        case ScriptedTurn(reasoning="", calls=(), error=None, retry_after_ms=None):
             return _ChatResponse(content=turn.text, tokens=turn.usage, finish_reason=turn.stop)
         case ScriptedTurn(
-            text="", reasoning="", stop=None, error=None, calls=(ScriptedCall(id=str()) as call,)
+            text="",
+            reasoning="",
+            stop=None,
+            error=None,
+            retry_after_ms=None,
+            calls=(ScriptedCall(id=str()) as call,),
         ):
             return _ToolCall(
                 id=call.id or "", name=call.name, arguments=call.arguments, tokens=turn.usage
             )
-        case ScriptedTurn(reasoning="", calls=(), usage=None, stop=None, error=str() as error):
+        case ScriptedTurn(
+            reasoning="", calls=(), usage=None, stop=None, retry_after_ms=None, error=str() as error
+        ):
             return _Error(error_type=error, message=turn.text)
         case _:
             fields = {name: getattr(turn, name) for name in ScriptedTurn.__struct_fields__}
@@ -154,12 +162,21 @@ def _take_legacy_answer(fields: dict[str, Any], what: str) -> None:
     kind = answer.get("kind") if isinstance(answer, dict) else answer
     if kind in (None, "none", "empty"):
         return
+    if kind == "error":
+        fields.setdefault("provider_script", [answer])
+        return
     text = next((answer[it] for it in ("text", "content", "value") if it in answer), None)
     if kind != "text" or not isinstance(text, str):
         problem = "`mock_response` is a legacy field: give `provider_script` instead"
         raise InvalidDataset(what=what, problem=problem)
     if not fields.get("provider_script"):
+        asked = fields.get("user_input")
+        prompt = -(-len(asked if isinstance(asked, str) else "") // CHARS_PER_TOKEN)
         count = -(-len(text) // CHARS_PER_TOKEN)
-        tokens = {"completion_tokens": count, "total_tokens": count}
+        tokens = {
+            "prompt_tokens": prompt,
+            "completion_tokens": count,
+            "total_tokens": prompt + count,
+        }
         event = {"kind": "chat_response", "content": text, "tokens": tokens}
         fields["provider_script"] = [event]

@@ -32,6 +32,8 @@ RECORDINGS = "recordings"
 FORMAT = "dataset/1"
 TOTAL_BYTES_MAX = 256 * 1024 * 1024
 """How much the cases of a folder may have together."""
+RECORDINGS_BYTES_MAX = 512 * 1024 * 1024
+"""How much the recordings of a folder may have together, unpacked."""
 RECORDING_TAIL = ".json.gz"
 _DOCUMENTS = (".yaml", ".yml", ".json")
 _HASH = re.compile(r"[0-9a-f]{32}", re.ASCII)
@@ -246,6 +248,7 @@ def _read_document(path: Path, name: str) -> Any:
 def _read_recordings(folder: Path, named: dict[str, str]) -> dict[str, bytes]:
     """Read the recordings that cases name; other files are left alone."""
     found: dict[str, bytes] = {}
+    total = 0
     for name, case_id in named.items():
         what = f"case '{case_id}'"
         if not _HASH.fullmatch(name):
@@ -256,6 +259,10 @@ def _read_recordings(folder: Path, named: dict[str, str]) -> dict[str, bytes]:
             raise _refuse(path, "it is a symbolic link")
         if path.is_file():
             found[name] = _unpack_recording(path, name)
+            total += len(found[name])
+        if total > RECORDINGS_BYTES_MAX:
+            problem = f"its recordings have more than {RECORDINGS_BYTES_MAX} bytes together"
+            raise _refuse(folder, problem)
     return found
 
 

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from awaken.contracts.clock import Clock
 from awaken.contracts.config.publications import hash_object
+from awaken.contracts.errors import DemoRecord
 from awaken.contracts.evals.cases import Case, DatasetRevision
 from awaken.contracts.evals.errors import (
     DatasetConflict,
@@ -177,12 +178,15 @@ class Datasets:
         return self._show(replace(found, cases=())), _CASE.decode(bodies[entry.hash])
 
     async def list_datasets(
-        self, *, after: str = "", limit: int = 100
+        self, *, after: str = "", limit: int = 100, with_demo: bool = False
     ) -> tuple[DatasetRevision, ...]:
-        """Return the newest revisions of datasets, by id, without their cases."""
+        """Return the newest revisions of datasets, by id, without their cases.
+
+        Of the demo data there is one: without it, the page that would have it is one shorter.
+        """
         begin = self._store_id(after) if after else ""
         found = await self._evals.list_datasets(self._tenant_id, after=begin, limit=limit)
-        return tuple(map(self._show, found))
+        return tuple(self._show(it) for it in found if with_demo or not it.is_demo)
 
     async def list_revisions(
         self, dataset_id: str, *, before: int | None = None, limit: int = 100
@@ -262,6 +266,10 @@ class Datasets:
     async def _change(
         self, dataset_id: str, plan: _Plan, expected: int | None, options: WriteOptions
     ) -> ChangedDataset:
+        if dataset_id.startswith(":"):
+            # Its next revision would remove what a person adds.
+            problem = "an id with a colon at its front is that of inputs that were tried once"
+            raise InvalidDataset(what=f"dataset '{dataset_id}'", problem=problem)
         for left in reversed(range(TRIES_MAX)):
             base = replace(await self._find(dataset_id), dataset_id=dataset_id)
             _check_expected(base, expected)
@@ -399,7 +407,7 @@ def _read_owner(name: str, body: bytes) -> _Owner:
     what = f"recording '{name}'"
     try:
         found = msgspec.json.decode(body, type=_OwnedRecording)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         raise InvalidDataset(what=what, problem=f"it is no recording: {error}") from error
     if found.format and found.format != FORMAT:
         problem = f"its format is '{found.format:.40}', and this release reads '{FORMAT}'"
@@ -408,5 +416,7 @@ def _read_owner(name: str, body: bytes) -> _Owner:
 
 
 def _check_expected(base: DatasetRevision, expected: int | None) -> None:
+    if base.is_demo:
+        raise DemoRecord(record_id=base.dataset_id)
     if expected is not None and base.revision != expected:
         raise DatasetConflict(dataset_id=base.dataset_id, expected=expected, actual=base.revision)

@@ -1,16 +1,19 @@
 """What a waiting run gets in a replay: the decisions and messages that the recorded run got."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
-from awaken.contracts.evals.recordings import RecordedDecision, RecordedStep
+from awaken.contracts.evals.recordings import RecordedCall, RecordedDecision, RecordedStep
 from awaken.contracts.evals.replays import ReplaySpec
 from awaken.contracts.evals.worlds import OnQuestion, PlannedDecision
 from awaken.contracts.messages.message import Message
 from awaken.contracts.suspension.tickets import DecisionAction, Ticket, ToolCallResume
 
 from .recorded_tools import is_subset
+
+FindCall = Callable[[Ticket], RecordedCall | None]
+"""Returns the recorded call that the call of a ticket is matched with."""
 
 
 class NextInput(msgspec.Struct, frozen=True):
@@ -27,18 +30,21 @@ def choose_input(
     tickets: Iterable[Ticket],
     step: RecordedStep | None,
     steps: Mapping[int, RecordedStep],
+    find_call: FindCall | None = None,
 ) -> NextInput | None:
     """Return what continues a run that waits in a recorded step; None if it goes on waiting.
 
     Planned decisions come first, then those of the recording, in the groups in which they took
-    effect, then a message that came instead of a decision, then `on_question`.
+    effect, then a message that came instead of a decision, then `on_question`. A recorded decision
+    is found by the id of its call, or with `find_call`: a live model gives its calls other ids.
     """
     waiting = [it for it in tickets if it.decision is None]
     planned = [(it.ticket_id, find_planned(spec.decisions, it)) for it in waiting]
     if given := tuple((name, it) for name, it in planned if it is not None):
         return NextInput(given)
     after = None if step is None else steps.get(step.n + 1)
-    known = {it.ticket_id: found for it in waiting if (found := _find_recorded(step, it))}
+    matched = [(it, find_call(it) if find_call else _find_call(step, it)) for it in waiting]
+    known = {it.ticket_id: found for it, call in matched if (found := find_recorded(call, it))}
     if known:
         first = min(it.activation for it in known.values())
         chosen = {
@@ -79,16 +85,18 @@ def build_decision(ticket: Ticket, action: DecisionAction, result: object) -> To
     )
 
 
-def _find_recorded(step: RecordedStep | None, ticket: Ticket) -> RecordedDecision | None:
-    """Return the recorded decision on the question of a ticket, if it was decided."""
+def _find_call(step: RecordedStep | None, ticket: Ticket) -> RecordedCall | None:
     calls = () if step is None else step.calls
-    for call in calls:
-        if call.id != ticket.call_id or call.tool != ticket.tool_name:
-            continue
-        place = len(ticket.answered)
-        if place < len(call.decisions):
-            found = call.decisions[place]
-            is_same = found.question.asked_by == ticket.asked_by
-            is_taken = found.decision is not None and found.activation > 0
-            return found if is_same and is_taken else None
-    return None
+    asked = ticket.call_id, ticket.tool_name
+    return next((it for it in calls if (it.id, it.tool) == asked), None)
+
+
+def find_recorded(call: RecordedCall | None, ticket: Ticket) -> RecordedDecision | None:
+    """Return the recorded decision on the question of a ticket, if it was decided."""
+    place = len(ticket.answered)
+    if call is None or place >= len(call.decisions):
+        return None
+    found = call.decisions[place]
+    is_same = found.question.asked_by == ticket.asked_by
+    is_taken = found.decision is not None and found.activation > 0
+    return found if is_same and is_taken else None

@@ -14,16 +14,29 @@ from awaken.contracts.evals.recordings import (
     Recording,
 )
 from awaken.contracts.evals.worlds import DivergenceKind, ReplayDivergence
-from awaken.contracts.lifecycle import Termination, tag_of
+from awaken.contracts.lifecycle import Cancelled, Termination, tag_of
 from awaken.contracts.messages.message import Message
 from awaken.contracts.plugins.loop_state import REQUEST_OPTIONS
 from awaken.contracts.state.context_state import CONTEXT_STATE
 from awaken.contracts.state.keys import StoredValue
+from awaken.contracts.suspension.remembered_answers import RUN_ANSWERS, THREAD_ANSWERS
+from awaken.contracts.tasks import BACKGROUND_TASKS
 
 DIVERGENCES_MAX = 1000
 _HALF = 16
 """How many digits of a digest cover instructions, tools and parameters."""
-_NOT_COMPARED = (REQUEST_OPTIONS.name,)
+_NOT_COMPARED = (
+    REQUEST_OPTIONS.name,
+    # Recorded calls start no tasks: what the recorded ones told the run is compared as its input.
+    BACKGROUND_TASKS.name,
+    # Ids of a trace, which are random.
+    "observability.spans",
+    # Begins with what was learnt from all earlier runs: where that shapes a request, it is found.
+    "deferred_tools.use",
+)
+"""State that is another one in every run of the same code."""
+
+_ANSWERS = (RUN_ANSWERS.name, THREAD_ANSWERS.name)
 
 
 def find_divergences(
@@ -37,11 +50,16 @@ def find_divergences(
     return tuple(islice(_compare_runs(recorded, replayed, from_step), DIVERGENCES_MAX))
 
 
+def is_purged(recorded: Recording) -> bool:
+    """Whether retention removed the log of the run before it was recorded."""
+    return any(it.startswith("the log") for it in recorded.incomplete)
+
+
 def _compare_runs(
     recorded: Recording, replayed: Recording, from_step: int
 ) -> Iterator[ReplayDivergence]:
     has_state = not any(it.startswith("state") for it in recorded.incomplete)
-    has_log = not any(it.startswith("the log") for it in recorded.incomplete)
+    has_log = not is_purged(recorded)
     for one, two in zip_longest(recorded.steps, replayed.steps):
         number = (one or two).n
         if number < from_step:
@@ -102,6 +120,13 @@ def _compare_calls(
         updates = msgspec.to_builtins(one.updates), msgspec.to_builtins(two.updates)
         if updates[0] != updates[1]:
             yield from _explain(n, DivergenceKind.RESULT, f"{path}/updates", *updates)
+    elif left == right and has_log and _has_other_digest(one, two):
+        # The recording's result was changed after the run: the replay gave what it says now.
+        yield _differ(n, DivergenceKind.RESULT, f"{path}/result", one.digest, two.digest)
+
+
+def _has_other_digest(one: RecordedCall, two: RecordedCall) -> bool:
+    return None not in (one.digest, two.digest) and one.digest != two.digest
 
 
 def _compare_state(
@@ -123,12 +148,12 @@ def _compare_ends(recorded: Recording, replayed: Recording) -> Iterator[ReplayDi
     if one.is_open and one.waits_for is None:
         # It was executing when it was recorded: the replay ends where the recording does.
         if getattr(ended, "code", None) != RecordingEnded.code:
-            yield _differ(number, DivergenceKind.END, "/end", None, _name_end(ended))
+            yield _differ(number, DivergenceKind.END, "/end", None, name_end(ended))
         return
-    if len(recorded.steps) != len(replayed.steps):
-        counts = len(recorded.steps), len(replayed.steps)
+    counts = _count_steps(recorded), _count_steps(replayed)
+    if counts[0] != counts[1]:
         yield _differ(number, DivergenceKind.END, "/steps", *counts)
-    left, right = (one.waits_for, _name_end(one.termination)), (two.waits_for, _name_end(ended))
+    left, right = (one.waits_for, name_end(one.termination)), (two.waits_for, name_end(ended))
     if left != right:
         yield _differ(number, DivergenceKind.END, "/end", list(left), list(right))
     elif one.final_output != two.final_output and not one.is_open:
@@ -136,7 +161,18 @@ def _compare_ends(recorded: Recording, replayed: Recording) -> Iterator[ReplayDi
         yield _differ(number, DivergenceKind.END, "/final_output", *outputs)
 
 
-def _name_end(termination: Termination | None) -> str | None:
+def _count_steps(recording: Recording) -> int:
+    """Return how many steps a run took; one that was cancelled before its answer is none.
+
+    Whether the run had been cancelled just before or just behind its question says nothing.
+    """
+    steps = recording.steps
+    is_cancelled = isinstance(recording.run.termination, Cancelled)
+    return len(steps) - (is_cancelled and bool(steps) and steps[-1].answer is None)
+
+
+def name_end(termination: Termination | None) -> str | None:
+    """Return how a run ended: the type, and the code of a failure."""
     if termination is None:
         return None
     code = getattr(termination, "code", None)
@@ -205,7 +241,11 @@ def _read_value(name: str, stored: StoredValue | None) -> Any:
         value = CONTEXT_STATE.decode(stored)
         cut = None if value.cut is None else value.cut.place
         return {"marks": [[it.place, it.summary] for it in value.marks], "cut": cut}
-    return msgspec.json.decode(stored.data)
+    found = msgspec.json.decode(stored.data)
+    if name in _ANSWERS and isinstance(found, dict):
+        # What was decided counts, and not when.
+        return {subject: {**it, "decided_at": 0} for subject, it in found.items()}
+    return found
 
 
 def _explain(

@@ -13,8 +13,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from awaken.contracts.errors import AwakenError
-from awaken.contracts.evals.errors import CannotRecord
+from awaken.contracts.errors import AwakenError, StoreUnavailable
 from awaken.contracts.evals.eval_runs import EvalItem, EvalMode, EvalRecord, EvalStatus, ItemStatus
 from awaken.contracts.evals.scores import Outcome, Score, ScoreSource, StoredScore
 from awaken.contracts.evals.store import EvalStore
@@ -24,11 +23,13 @@ from awaken.runtime.resolution.resolver import DEFAULT_AGENT
 from awaken.scoring.judged import NAMES as JUDGED
 
 from .divergences import find_divergences
+from .ends_below import check_below
 from .judging import CallPurse, RuntimeAsk, SimulatedPerson
-from .outcomes import build_item, build_outcome, merge_turns
+from .outcomes import build_item, build_outcome, check_script, merge_turns, name_unscored
+from .pairs import add_other, score_pair
 from .pins import has_changes
 from .planning import MODELS, PlannedSample
-from .preparing import EvalParts, PreparedEval, make_case_scorers
+from .preparing import EvalParts, PreparedEval, expects_failure, make_case_scorers
 from .samples import SampleSetup, agent_of, group_of, list_group_budgets, run_of, thread_of
 from .sampling import SampleEnd, SampleRunner
 
@@ -61,6 +62,11 @@ class EvalDriver:
         self._landed = asyncio.Event()
         """Set when a sample ends: its reservations are free."""
         self._is_cut = False
+        has_lead = prepared.find_comparing() is not None
+        self._lead = prepared.spec.variants[0].name if has_lead else None
+        """The variant that a scorer compares the others with."""
+        self._leads: dict[tuple[str, int], asyncio.Future[EvalItem | None]] = {}
+        """Its items by case and repeat, as they are written; None if the driver is stopped."""
         self.is_stopped = False
         """Whether no further sample begins."""
 
@@ -70,7 +76,10 @@ class EvalDriver:
         Raises:
             StorageError: The store fails; what was written stays.
         """
-        done = {it.number for it in await list_items(self._parts.evals, self._record.eval_id)}
+        items = await list_items(self._parts.evals, self._record.eval_id)
+        done = {it.number for it in items}
+        for it in items:
+            self._keep_lead(it.case_id, it.sample, it.variant, it)
         samples = self._prepared.samples[:upto]
         self._pending.extend(it for it in samples if it.number not in done)
         lanes = min(self._prepared.spec.concurrency, len(self._pending))
@@ -95,12 +104,36 @@ class EvalDriver:
     async def _take_samples(self) -> None:
         while self._pending and not self.is_stopped:
             sample = self._pending.popleft()
+            if sample.variant == self._lead:
+                self._leads.setdefault((sample.case_id, sample.sample), asyncio.Future())
             if self._is_cut:
                 item = self._build_cut(sample, "the budget was used up before it")
             else:
                 item = await self._run_sample(sample)
+            written: EvalItem | None = None
             if not self.is_stopped:
-                await self._write(item)
+                written = await self._write(item)
+            self._keep_lead(sample.case_id, sample.sample, sample.variant, written)
+
+    def _keep_lead(self, case_id: str, sample: int, variant: str, item: EvalItem | None) -> None:
+        if variant != self._lead:
+            return
+        kept = self._leads.setdefault((case_id, sample), asyncio.Future())
+        if not kept.done():
+            kept.set_result(item)
+
+    async def _add_other(self, sample: PlannedSample, outcome: Outcome) -> Outcome:
+        """Add the first variant's answer, when its item is written.
+
+        The plan begins with that sample, so another lane has it, or it is done. Meanwhile this one
+        has landed: it holds no reservation that the other may be waiting for.
+        """
+        thread_id = self._flying.pop(sample.number)
+        self._landed.set()
+        lead = self._leads.get((sample.case_id, sample.sample))
+        item = None if lead is None else await asyncio.shield(lead)
+        self._flying[sample.number] = thread_id
+        return await add_other(outcome, item, self._parts.recorder)
 
     async def _run_sample(self, sample: PlannedSample) -> EvalItem:
         """Run a sample; again after errors of providers, or when others had reserved all money."""
@@ -146,7 +179,7 @@ class EvalDriver:
         self._flying[sample.number] = setup.thread_id
         try:
             end = await self._runner.run(setup, changes, person)
-            outcome, scores = await self._score(setup, end)
+            outcome, scores, end = await self._score(sample, setup, end)
         except BudgetExceeded as error:
             end = SampleEnd(status=ItemStatus.CUT, error=str(error))
             outcome, scores = None, ()
@@ -156,37 +189,58 @@ class EvalDriver:
         has_parted = outcome is not None and bool(outcome.divergences)
         if has_parted and prepared.spec.mode is EvalMode.VERIFY and not end.status.is_missing:
             end = msgspec.structs.replace(end, status=ItemStatus.DIVERGED)
-        return build_item(sample, given, end, outcome, scores), end
+        specs = prepared.scorers_of(given.case, variant.name)
+        looks = expects_failure(prepared.scorers_of(given.case))
+        item = build_item(sample, given, end, outcome, scores, expects_failure=looks)
+        return name_unscored(item, specs), end
 
     async def _score(
-        self, setup: SampleSetup, end: SampleEnd
-    ) -> tuple[Outcome | None, tuple[Score, ...]]:
+        self, sample: PlannedSample, setup: SampleSetup, end: SampleEnd
+    ) -> tuple[Outcome | None, tuple[Score, ...], SampleEnd]:
         recordings = []
         for run_id in end.run_ids:
             try:
                 recordings.append(await self._parts.recorder.record(run_id))
-            except (CannotRecord, AwakenError) as error:
+            except StoreUnavailable:
+                # Without its recording the sample would stay unscored, as items are written once.
+                raise
+            except AwakenError as error:
                 logger.info("Sample '%s' has no recording: %s", run_id, error)
         if not recordings:
-            return None, ()
+            return None, (), end
+        end = check_below(end, recordings, setup.spec.mode)
+        if setup.spec.mode is EvalMode.SCRIPTED:
+            end = check_script(setup.given.case, recordings, end)
         merged, kept = merge_turns(recordings), setup.given.recording
         divergences: tuple[ReplayDivergence, ...] = ()
         if kept is not None and MODELS[setup.spec.mode] is ModelSource.RECORDED:
             divergences = find_divergences(kept, merged)
         outcome = build_outcome(setup.given, merged, divergences)
         if end.status.is_missing or end.status is ItemStatus.TIMEOUT:
-            return outcome, ()
-        return outcome, await self.score_outcome(setup, outcome, end.run_ids[-1])
+            return outcome, (), end
+        if self._lead not in (None, sample.variant):
+            outcome = await self._add_other(sample, outcome)
+        if self.is_stopped:
+            return outcome, (), end
+        return await self._score_outcome(setup, outcome, end)
 
-    async def score_outcome(
-        self, setup: SampleSetup, outcome: Outcome, run_id: str
-    ) -> tuple[Score, ...]:
-        """Score an outcome by the scorers of its case."""
-        specs = self._prepared.scorers_of(setup.given.case)
+    async def _score_outcome(
+        self, setup: SampleSetup, outcome: Outcome, end: SampleEnd
+    ) -> tuple[Outcome, tuple[Score, ...], SampleEnd]:
+        """Score an outcome by the scorers of its case; it is cut if no money is left for a judge.
+
+        Its run is paid, but a sample without its verdict says nothing: it is no error of a scorer.
+        """
+        variant = setup.variant.name
+        specs = self._prepared.scorers_of(setup.given.case, variant)
         has_judge = any(it.scorer in JUDGED for it in specs)
-        ask = self._make_ask(setup.thread_id, run_id) if has_judge else None
-        scorers = make_case_scorers(self._parts, self._prepared, setup.given.case, ask)
-        return tuple([await it.score(outcome) for it in scorers])
+        ask = self._make_ask(setup.thread_id, end.run_ids[-1]) if has_judge else None
+        scorers = make_case_scorers(self._parts, self._prepared, setup.given.case, variant, ask)
+        scores = await score_pair(scorers, outcome, self._lead or "")
+        if ask is not None and ask.refusal is not None:
+            error = f"its judge could not be asked: {ask.refusal}"
+            return outcome, (), msgspec.structs.replace(end, status=ItemStatus.CUT, error=error)
+        return outcome, scores, end
 
     def _make_ask(self, thread_id: str, run_id: str | None) -> RuntimeAsk:
         spec = self._prepared.spec
@@ -205,14 +259,16 @@ class EvalDriver:
         end = SampleEnd(status=ItemStatus.CUT, error=problem)
         return build_item(sample, given, end, None, ())
 
-    async def _write(self, item: EvalItem) -> None:
-        evals = self._parts.evals
-        if not await evals.put_eval_item(self._record.eval_id, item):
-            return
-        if item.run_id is not None and item.scores:
-            await evals.add_scores(self._list_scores(item, item.run_id))
+    async def _write(self, item: EvalItem) -> EvalItem:
+        """Write an item, and return it, or the one that another driver wrote before."""
+        evals, eval_id = self._parts.evals, self._record.eval_id
+        scores = [] if item.run_id is None else self._list_scores(item, item.run_id)
+        if not await evals.put_eval_item(eval_id, item, scores):
+            found = await evals.list_eval_items(eval_id, after=item.number - 1, limit=1)
+            return next((it for it in found if it.number == item.number), item)
         if self._on_item is not None:
-            self._on_item(self._record.eval_id, item)
+            self._on_item(eval_id, item)
+        return item
 
     def _list_scores(self, item: EvalItem, run_id: str) -> list[StoredScore]:
         now = self._parts.clock.now_ms()

@@ -2,15 +2,25 @@
 
 import asyncio
 import importlib
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import msgspec
 
 from awaken.contracts.config.publications import hash_object
 from awaken.contracts.evals.cases import Case, CaseEntry, DatasetRevision
-from awaken.contracts.evals.errors import InvalidDataset
-from awaken.contracts.evals.eval_runs import EvalBudget, EvalItem, EvalMode, EvalRecord, EvalSpec
+from awaken.contracts.evals.errors import InvalidDataset, InvalidEval
+from awaken.contracts.evals.eval_runs import (
+    EvalBudget,
+    EvalItem,
+    EvalMode,
+    EvalRecord,
+    EvalSpec,
+    EvalStatus,
+    ItemStatus,
+)
 from awaken.contracts.evals.recordings import Recording
 from awaken.contracts.evals.scores import ScorerSpec
 from awaken.contracts.evals.store import encode_eval_object
@@ -18,22 +28,29 @@ from awaken.contracts.evals.verdicts import EvalComparison, GateResult
 from awaken.contracts.evals.worlds import ToolPolicy, Variant
 from awaken.runtime.resolution.resolver import DEFAULT_AGENT
 from awaken.scoring import scorers as scorers
+from awaken.scoring.gates import parse_gate
 
 from .case_checks import check_scorers
-from .driving import list_items
+from .dataset_files import DatasetFolder, read_folder, write_folder
+from .dataset_writes import DatasetDocument
+from .planning import list_simulated
 from .recording_files import encode_recording
 from .results import (
     ComparedEval,
     EvalEvidence,
     EvalFigures,
     build_figures,
-    compare_evals,
-    hash_cases,
+    check_comparable,
+    check_tried,
+    compare_ended,
+    load_compared,
 )
 
 if TYPE_CHECKING:
     from awaken.authoring.agents import Agent
     from awaken.contracts.specs.agents import AgentSpec
+
+    from .runner import EvalRunner
 
 
 class Dataset(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,6 +84,41 @@ class Dataset(msgspec.Struct, frozen=True, kw_only=True):
             cases=(*self.cases, named),
             recordings={**self.recordings, hash_object(data): data},
         )
+
+    @classmethod
+    def load(cls, folder: str | Path) -> "Dataset":
+        """Read a dataset from a folder of files; its id is the name of the folder.
+
+        Args:
+            folder: Where `save` or `awaken eval pull` wrote it, or fixtures of Awaken for Rust.
+
+        Raises:
+            InvalidDataset: There is no such folder, or a file of it is broken.
+        """
+        path = Path(folder)
+        found = read_folder(path)
+        document = found.document
+        return cls(
+            cases=document.cases,
+            id=re.sub(r"[^A-Za-z0-9._-]", "-", path.resolve().name) or "dataset",
+            scorers=document.scorers,
+            gate=document.gate,
+            recordings=found.recordings,
+        )
+
+    def save(self, folder: str | Path) -> None:
+        """Write the dataset as a folder of files, which `awaken eval run` and reviews read.
+
+        Args:
+            folder: Where; files of cases that it has no more are removed.
+
+        Raises:
+            InvalidDataset: The folder holds something else; nothing was written.
+            OSError: A file could not be written.
+        """
+        document = DatasetDocument(cases=self.cases, scorers=self.scorers, gate=self.gate)
+        recordings = dict(self.recordings)
+        write_folder(Path(folder), DatasetFolder(document=document, recordings=recordings))
 
 
 class EvalOptions(TypedDict, total=False):
@@ -110,8 +162,13 @@ class EvalResult(msgspec.Struct, frozen=True, kw_only=True):
         """Whether the gate passed; without a gate, whether every sample passed every scorer."""
         if self.gate is not None:
             return self.gate.is_passed
-        return bool(self.items) and all(
-            not it.status.is_missing and it.scores and all(score.passed for score in it.scores)
+        # A first variant that is only compared with has no scores: it is the others that pass.
+        leads = {score.against for it in self.items for score in it.scores if score.against}
+        # An eval that failed or was cancelled has no gate, and has tried what it has tried.
+        return self.record.status is EvalStatus.DONE and all(
+            (it.scores or (it.variant in leads and it.status is ItemStatus.SCORED))
+            and not it.status.is_missing
+            and all(score.passed for score in it.scores)
             for it in self.items
         )
 
@@ -144,41 +201,79 @@ async def evaluate(
             recording, else `live`.
 
     Raises:
-        EvalError: The eval cannot be planned; nothing was spent.
+        EvalError: The eval cannot be planned, or not be compared with the baseline; nothing was
+            spent.
     """
     given = dataset if isinstance(dataset, Dataset) else Dataset(cases=tuple(dataset))
     runtime = _build_runtime(agents, runtime_options or {})
     async with runtime:
         runner = runtime.evals
-        revision = await keep_dataset(runner.parts.evals, given)
-        spec = build_spec(given, _name_agents(variants, runtime), options)
-        record = await runner.create(spec)
-        if on_item is not None:
-            runner.watch(record.eval_id, on_item)
+        await keep_dataset(runner.parts.evals, given)
+        tried = tuple(variants) or (Variant(name="default"),)
+        if not _states_agent(given, options):
+            tried = _name_agents(tried, given, runtime)
+        spec = build_spec(given, tried, options)
         try:
-            runner.start(record.eval_id)
-            record = await runner.wait(record.eval_id)
-        except asyncio.CancelledError:
-            await runner.cancel(record.eval_id)
-            raise
+            return await try_spec(runner, spec, given, baseline, on_item)
         finally:
             await runner.close()
-        items = await list_items(runner.parts.evals, record.eval_id)
+
+
+async def try_spec(
+    runner: "EvalRunner",
+    spec: EvalSpec,
+    dataset: Dataset,
+    baseline: EvalResult | None = None,
+    on_item: Callable[[EvalItem], None] | None = None,
+) -> EvalResult:
+    """Make an eval of a kept dataset, drive it to its end here, and return what it said.
+
+    Raises:
+        EvalError: The eval cannot be planned, or not be compared; nothing was spent.
+    """
+    if baseline is not None:
+        # Before anything is spent: afterwards it would be paid for nothing.
+        planned = EvalRecord(eval_id=spec.id or "this eval", spec=spec, revision=0)
+        check_comparable(baseline.record, planned)
+        check_tried(baseline.record, baseline.items, planned)
+    record = await runner.create(spec)
+    if on_item is not None:
+        runner.watch(record.eval_id, on_item)
+    try:
+        runner.start(record.eval_id)
+        record = await runner.wait(record.eval_id)
+    except asyncio.CancelledError:
+        await runner.cancel(record.eval_id)
+        raise
+    found = await load_compared(runner.parts.evals, record.eval_id)
     result = EvalResult(
         record=record,
-        items=tuple(items),
+        items=tuple(found.items),
         figures=msgspec.convert(record.summary, EvalFigures),
-        hashes=hash_cases(revision),
+        hashes=dict(found.hashes),
     )
     if baseline is None:
         return result
+    return msgspec.structs.replace(result, figures=judge_result(result, dataset, baseline))
+
+
+def judge_result(
+    result: EvalResult, dataset: Dataset, baseline: EvalResult | None = None
+) -> EvalFigures:
+    """Sum up a result, and judge it by the gate of its eval, else of its dataset.
+
+    Raises:
+        NotComparable: The baseline was made in another mode, or of another dataset.
+    """
+    spec = result.record.spec
     evidence = EvalEvidence(
         own=_as_compared(result),
-        baseline=_as_compared(baseline),
-        gate=spec.gate or given.gate,
-        tags={it.id: it.tags for it in given.cases},
+        baseline=None if baseline is None else _as_compared(baseline),
+        gate=dataset.gate if spec.gate is None else spec.gate,
+        tags={it.id: it.tags for it in dataset.cases},
+        simulated=list_simulated(spec, dataset.cases),
     )
-    return msgspec.structs.replace(result, figures=build_figures(evidence))
+    return build_figures(evidence)
 
 
 def _as_compared(result: EvalResult) -> ComparedEval:
@@ -188,12 +283,20 @@ def _as_compared(result: EvalResult) -> ComparedEval:
 def build_spec(
     dataset: Dataset, variants: Sequence[Variant], options: Mapping[str, Any]
 ) -> EvalSpec:
-    """Build the spec of an eval from the arguments of `evaluate`."""
+    """Build the spec of an eval from the arguments of `evaluate`.
+
+    Raises:
+        InvalidEval: There is no such mode.
+    """
     given = {name: value for name, value in options.items() if value is not None}
     for name in ("scorers", "cases", "tags"):
         if name in given:
             given[name] = tuple(given[name])
-    given["mode"] = EvalMode(given.get("mode") or choose_mode(dataset.cases))
+    mode = given.get("mode") or choose_mode(dataset.cases)
+    if mode not in list(EvalMode):
+        known = ", ".join(EvalMode)
+        raise InvalidEval(problem=f"there is no mode {mode!r}; use one of {known}")
+    given["mode"] = EvalMode(mode)
     return EvalSpec(dataset_id=dataset.id, variants=tuple(variants), **given)
 
 
@@ -241,13 +344,30 @@ async def keep_dataset(evals: Any, dataset: Dataset) -> DatasetRevision:
     return revision
 
 
-def _name_agents(variants: Sequence[Variant], runtime: Any) -> tuple[Variant, ...]:
-    """Return the variants; those that name no agent are of the first one, without a default."""
+def _states_agent(dataset: Dataset, options: Mapping[str, Any]) -> bool:
+    """Whether the terms of the gate say which agent is tried: then it is no other one.
+
+    Raises:
+        InvalidGate: The gate cannot be read.
+    """
+    gate = dataset.gate if options.get("gate") is None else options["gate"]
+    return gate is not None and parse_gate(gate).terms.agent_id is not None
+
+
+def _name_agents(
+    variants: Sequence[Variant], dataset: Dataset, runtime: Any
+) -> tuple[Variant, ...]:
+    """Return the variants; those that name no agent are of the first one, without a default.
+
+    Cases with a recording are tried with the agent of the recording.
+    """
     agents = runtime.registry.snapshot().registries.agents
-    first = None if DEFAULT_AGENT in agents else next(iter(agents), None)
+    has_recording = any(it.recording is not None for it in dataset.cases)
+    is_named = DEFAULT_AGENT in agents or (has_recording and len(agents) > 1)
+    first = None if is_named else next(iter(agents), None)
     return tuple(
         it if it.agent_id is not None else msgspec.structs.replace(it, agent_id=first)
-        for it in variants or (Variant(name="default"),)
+        for it in variants
     )
 
 
@@ -264,6 +384,11 @@ def compare(first: EvalResult, second: EvalResult) -> tuple[EvalComparison, ...]
         second: What is judged.
 
     Raises:
-        NotComparable: They were made in different modes, or of different datasets.
+        NotComparable: They were made in different modes or of different datasets, one has no
+            sample, or nothing scored both.
     """
-    return compare_evals(_as_compared(first), _as_compared(second))
+    found = compare_ended(_as_compared(first), _as_compared(second))
+    return tuple(
+        msgspec.structs.replace(it, warnings=(*found.warnings, *it.warnings))
+        for it in found.comparisons
+    )

@@ -103,18 +103,8 @@ async def fork_at(
         problem = "its log was purged; fork it at its start instead"
         raise CannotReplay(run_id=run_id, problem=problem)
     point = _find_point(record, checkout.messages, events, at)
-    folded = await store.fold_state(run_id, point.seq)
-    changes = await store.list_state_changes(run_id)
-    is_exact = folded.missing is None
-    thread_state, run_state = dict(folded.thread), dict(folded.run)
-    if is_exact and point.done:
-        base = max((it.event_seq for it in changes.changes if it.event_seq <= point.seq), default=0)
-        late = [call_id for seq, call_id in point.done if seq > base]
-        records = await store.list_tool_records(run_id)
-        updates = _list_updates(records, at.step, late)
-        is_exact = _apply_updates(thread_state, run_state, updates)
-    if not is_exact:
-        thread_state, run_state = checkout.state, {}
+    found = await _fold_state(store, run_id, at, point)
+    thread_state, run_state = (checkout.state, {}) if found is None else found
     space = namespace_in(record.thread_id)
     thread_id, new_id = space + ids.new_id(), space + ids.new_id()
     state = select_state(checkout, thread_state, point.kept)
@@ -146,7 +136,28 @@ async def fork_at(
     thread = msgspec.structs.replace(
         commit.thread, version=receipt.version, message_count=receipt.message_count
     )
-    return ForkedRunMade(thread=thread, run=run, is_state_exact=is_exact)
+    return ForkedRunMade(thread=thread, run=run, is_state_exact=found is not None)
+
+
+async def _fold_state(
+    store: Store, run_id: str, at: ForkAt, point: _Point
+) -> tuple[dict[str, StoredValue], dict[str, StoredValue]] | None:
+    """Return the state of the thread and of the run at a point; None if it is not known exactly.
+
+    What calls before the point did after the last commit before it is applied on top.
+    """
+    folded = await store.fold_state(run_id, point.seq)
+    if folded.missing is not None:
+        return None
+    thread_state, run_state = dict(folded.thread), dict(folded.run)
+    if point.done:
+        found = await store.list_state_changes(run_id)
+        base = max((it.event_seq for it in found.changes if it.event_seq <= point.seq), default=0)
+        late = [call_id for seq, call_id in point.done if seq > base]
+        updates = _list_updates(await store.list_tool_records(run_id), at.step, late)
+        if not _apply_updates(thread_state, run_state, updates):
+            return None
+    return thread_state, run_state
 
 
 async def fork_and_start(
@@ -173,11 +184,14 @@ async def fork_here(
 ) -> ForkedRunMade:
     """Fork a tenant's run at a point; see `fork_and_start`.
 
+    The fork acts for the caller: whoever forks the run of another does not become that user.
+
     Raises:
         UnknownRun: There is none, or it belongs to another tenant.
         AwakenError: It cannot be forked, or the fork cannot begin here.
     """
-    record = await view.stored_run(run_id)
+    stored = await view.stored_run(run_id)
+    record = msgspec.structs.replace(stored, user_id=view.principal_id)
     made = await fork_and_start(view.engine, record, at, allow_effects=allow_effects)
     namespace = "" if view.tenant_id is None else namespace_of(view.tenant_id)
     return msgspec.structs.replace(

@@ -54,6 +54,8 @@ class RuntimeAsk:
         self._evals = evals
         self._ids = ids
         self._purse = purse
+        self.refusal: BudgetExceeded | None = None
+        """The used-up budget for which a model was not asked; scorers report it as an error."""
 
     async def ask(
         self, model_id: str | None, system: str, text: str, schema: dict[str, Any]
@@ -106,7 +108,11 @@ class RuntimeAsk:
             budgets=purse.budgets,
             budget_group=purse.group,
         )
-        return _read_reply(await self._engine.run(request), named)
+        try:
+            return _read_reply(await self._engine.run(request), named)
+        except BudgetExceeded as error:
+            self.refusal = error
+            raise
 
 
 def build_asked_agent(agent_id: str, model_id: str, system: str) -> AgentSpec:

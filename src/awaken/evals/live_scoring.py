@@ -8,16 +8,16 @@ a process that dies loses nothing: another one goes on, and asks at most one jud
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from typing import Any
 
 import msgspec
 
 from awaken.contracts.config.specs import LiveScoringSpec
-from awaken.contracts.errors import AwakenError
+from awaken.contracts.errors import AwakenError, StoreUnavailable
 from awaken.contracts.evals.cases import Case
-from awaken.contracts.evals.scores import ModelReply, ScorerSpec, ScoreSource, StoredScore
+from awaken.contracts.evals.scores import ModelReply, Outcome, Score, ScorerSpec, ScoreSource
 from awaken.contracts.evals.store import ScoreQuery
 from awaken.contracts.models.budgets import Budget, BudgetExceeded, BudgetScope, group_scope
 from awaken.contracts.record import Record, always
@@ -25,6 +25,7 @@ from awaken.contracts.runs.records import RunKind, RunRecord
 from awaken.contracts.storage.queries import Order, RunQuery, at_cursor
 from awaken.scoring.registry import make_scorers
 
+from .calibrating import build_run_score
 from .claims import WorkClaims
 from .judging import CallPurse, RuntimeAsk
 from .outcomes import build_outcome
@@ -45,7 +46,7 @@ LOOKED_AT = 100
 """How many of them one sweep looks at."""
 DAY_MS = 86_400_000
 _MAX = float(1 << 64)
-LoadSpecs = Callable[[], Awaitable[Sequence[LiveScoringSpec]]]
+ListSpecs = Callable[[], Sequence[LiveScoringSpec]]
 
 
 class ScoringProgress(Record, frozen=True, kw_only=True):
@@ -68,10 +69,10 @@ class ScoringProgress(Record, frozen=True, kw_only=True):
 class LiveScoring:
     """Scores runs of this store; its task is owned here."""
 
-    def __init__(self, parts: EvalParts, load_specs: LoadSpecs, settle_ms: int = SETTLE_MS) -> None:
+    def __init__(self, parts: EvalParts, list_specs: ListSpecs, settle_ms: int = SETTLE_MS) -> None:
         self._parts = parts
         self._settle_ms = settle_ms
-        self._load_specs = load_specs
+        self._list_specs = list_specs
         engine = parts.control.engine
         self._engine = engine
         self._claims = WorkClaims(engine, parts.worker_id, parts.limits.lease_ms)
@@ -105,7 +106,7 @@ class LiveScoring:
         if not await self._claims.claim(CLAIM):
             return 0
         try:
-            specs = {it.id: it for it in await self._load_specs()}
+            specs = {it.id: it for it in self._list_specs()}
             progress = await self._look_for_runs(tuple(specs.values()))
             written = 0
             for run_id, names in progress.due[:LOOKED_AT]:
@@ -173,6 +174,9 @@ class LiveScoring:
         if record is not None:
             try:
                 recording = await self._parts.recorder.record(run_id)
+            except StoreUnavailable:
+                # The run stays due: nothing is wrong with it.
+                raise
             except AwakenError as error:
                 logger.info("Run '%s' is not scored: %s", run_id, error)
                 lost = 1
@@ -196,35 +200,40 @@ class LiveScoring:
         return written
 
     async def _score(
-        self, record: RunRecord, spec: LiveScoringSpec, outcome: Any
+        self, record: RunRecord, spec: LiveScoringSpec, outcome: Outcome
     ) -> tuple[int, int]:
         """Score a run by one record; returns how many scores were written, and how many cut."""
         evals = self._parts.evals
         query = ScoreQuery(run_id=record.run_id, source=ScoreSource.ONLINE, limit=1_000)
-        # A process that died may have written some of them.
-        known = {it.scorer for it in await evals.list_scores(query)}
+        # A process that died may have written some of them; other records have their own.
+        known = {it.scorer for it in await evals.list_scores(query) if it.by == spec.id}
         wanted = [it for it in list_scorers(spec) if it.shown_name not in known]
         now = await self._engine.store.now_ms()
         ask = _DayAsk(self._make_ask(record, spec, now // DAY_MS))
         written = cut = 0
-        for scorer in make_scorers(wanted, ask=ask, modules=self._parts.modules):
+        for it in wanted:
             ask.is_cut = False
-            score = await scorer.score(outcome)
+            score = await self._mark(it, ask, outcome)
             if ask.is_cut:
                 cut += 1
                 continue
-            stored = StoredScore(
-                run_id=record.run_id,
-                scorer=score.name,
-                source=ScoreSource.ONLINE,
-                at=self._parts.clock.now_ms(),
-                score=score,
-                by=spec.id,
-                tenant_id=record.tenant_id,
-            )
+            now = self._parts.clock.now_ms()
+            stored = build_run_score(record, score, ScoreSource.ONLINE, now, by=spec.id)
             await evals.add_scores([stored])
             written += 1
         return written, cut
+
+    async def _mark(self, spec: ScorerSpec, ask: "_DayAsk", outcome: Outcome) -> Score:
+        """Score an outcome by one scorer.
+
+        A scorer that cannot be made in this process is a missing score that says why: it costs
+        neither the others of its record, nor other records, nor the runs behind this one.
+        """
+        try:
+            (scorer,) = make_scorers([spec], ask=ask, modules=self._parts.modules)
+        except AwakenError as error:
+            return Score(name=spec.shown_name, error=str(error))
+        return await scorer.score(outcome)
 
     def _make_ask(self, record: RunRecord, spec: LiveScoringSpec, day: int) -> RuntimeAsk:
         budgets: tuple[Budget, ...] = ()
@@ -253,7 +262,7 @@ class LiveScoring:
         value = await profile.change_entry(OWNER, PROGRESS, apply, now=now)
         if before.day not in (0, today):
             # The ledgers of a day that is over are not needed any more.
-            for spec in await self._load_specs():
+            for spec in self._list_specs():
                 await profile.clear_owner(group_scope(group_of_day(spec.id, before.day)))
         return _read(value)
 

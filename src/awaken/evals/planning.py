@@ -7,6 +7,7 @@ from awaken.contracts.evals.cases import Case, CaseStatus, DatasetRevision
 from awaken.contracts.evals.errors import InvalidEval, UnknownCase
 from awaken.contracts.evals.eval_runs import EvalMode, EvalSpec
 from awaken.contracts.evals.worlds import ModelSource, ToolPolicy, ToolSource
+from awaken.contracts.models.inference import StopReason
 from awaken.contracts.record import Record
 
 SAMPLES_MAX = 5_000
@@ -54,6 +55,9 @@ def select_cases(revision: DatasetRevision, spec: EvalSpec) -> tuple[str, ...]:
     ]
     if not found:
         problem = f"no case of dataset '{revision.dataset_id}' fits its cases, tags and split"
+        drafts = sum(it.status is CaseStatus.DRAFT for it in revision.cases)
+        if drafts and not spec.has_drafts:
+            problem += f"; {drafts} are drafts: set status: ready in them, or has_drafts"
         raise InvalidEval(problem=problem)
     return tuple(found)
 
@@ -71,23 +75,49 @@ def check_case(case: Case, spec: EvalSpec, *, has_scorers: bool) -> None:
         problem = "has no provider_script"
     elif spec.mode in (EvalMode.RECORDED, EvalMode.VERIFY) and case.recording is None:
         problem = "has no recording"
+    elif MODELS[spec.mode] is ModelSource.RECORDED and case.continued_turns:
+        problem = "has further turns, which its recording does not have; use the mode live"
     elif case.user is not None and case.continued_turns:
         problem = "has both a simulated user and further turns"
     elif spec.mode is EvalMode.SCRIPTED and any(
         not it.provider_script for it in case.continued_turns
     ):
         problem = "has a further turn without a provider_script"
+    elif spec.mode is EvalMode.SCRIPTED and (stop := _find_wrong_stop(case)) is not None:
+        problem = f"has a script with the stop '{stop:.40}'; known: {', '.join(StopReason)}"
     if problem is not None:
         raise InvalidEval(problem=f"case '{case.id}' {problem}")
 
 
+def _find_wrong_stop(case: Case) -> str | None:
+    scripts = (case.provider_script, *(it.provider_script for it in case.continued_turns))
+    stops = (turn.stop for script in scripts for turn in script if turn.stop)
+    return next((it for it in stops if it not in set(StopReason)), None)
+
+
+def list_simulated(spec: EvalSpec, cases: Sequence[Case]) -> tuple[str, ...]:
+    """Return the ids of cases whose tools a model simulates: exploration, and never a gate."""
+    return tuple(it.id for it in cases if (it.tools or spec.tools).is_simulated)
+
+
+def list_tool_sources(spec: EvalSpec, cases: Sequence[Case]) -> tuple[ToolSource, ...]:
+    """Return all who may answer a tool call of one of the cases."""
+    found = {source for it in cases for source in (it.tools or spec.tools).sources}
+    return tuple(sorted(found))
+
+
 def plan_samples(
-    spec: EvalSpec, cases: Sequence[Case], samples_max: int = SAMPLES_MAX
+    spec: EvalSpec,
+    cases: Sequence[Case],
+    samples_max: int = SAMPLES_MAX,
+    *,
+    has_lead: bool = False,
 ) -> tuple[PlannedSample, ...]:
     """Return the samples in the order in which they begin.
 
     Every repeat goes through the cases in an order of its own. The variants of a case begin one
-    after another, so that a provider that drifts meanwhile hurts all of them alike.
+    after another, so that a provider that drifts meanwhile hurts all of them alike. With `has_lead`
+    the first variant begins, because a scorer compares the others with it.
 
     Raises:
         InvalidEval: There are more samples than an eval may have.
@@ -105,6 +135,8 @@ def plan_samples(
         for case_id in order:
             names = [it.name for it in spec.variants]
             chance.shuffle(names)
+            if has_lead:
+                names.sort(key=lambda it: it != spec.variants[0].name)
             for name in names:
                 number = len(planned)
                 planned.append(

@@ -1,14 +1,14 @@
 """Prepares an eval: everything is loaded, compiled and checked before anything is spent."""
 
-from collections.abc import Sequence
-from typing import TypeVar
+from collections.abc import Collection, Sequence
+from typing import Any, TypeVar
 
 import msgspec
 
 from awaken.contracts.clock import Clock, IdSource
-from awaken.contracts.errors import AwakenError
+from awaken.contracts.errors import AwakenError, DemoRecord
 from awaken.contracts.evals.cases import Case, DatasetRevision
-from awaken.contracts.evals.errors import InvalidEval, UnknownDataset
+from awaken.contracts.evals.errors import InvalidEval, InvalidGate, UnknownDataset
 from awaken.contracts.evals.eval_runs import EvalSpec
 from awaken.contracts.evals.recordings import Recording
 from awaken.contracts.evals.scores import ModelAsk, Scorer, ScorerSpec
@@ -22,14 +22,24 @@ from awaken.runtime.resolution.resolver import DEFAULT_AGENT, ResolvedAgent
 from awaken.scoring.expectations import list_expected_specs
 from awaken.scoring.gates import parse_gate
 from awaken.scoring.judged import NAMES as JUDGED
+from awaken.scoring.judged import compares_variants
 from awaken.scoring.registry import make_scorers
 from awaken.services.control import RunControl
 
 from .judging import JUDGE_AGENT, build_asked_agent
 from .pins import PinnedConfig, SnapshotSource, has_changes
-from .planning import MODELS, SAMPLES_MAX, PlannedSample, check_case, plan_samples, select_cases
+from .planning import (
+    MODELS,
+    SAMPLES_MAX,
+    PlannedSample,
+    check_case,
+    list_simulated,
+    plan_samples,
+    select_cases,
+)
 from .recording import Recorder
 from .samples import SampleCase, agent_of
+from .terms import apply_terms
 from .variants import apply_variant
 
 T = TypeVar("T")
@@ -73,13 +83,27 @@ class PreparedEval(msgspec.Struct, frozen=True, kw_only=True):
     publications: dict[str, int]
     manifest_hash: str | None = None
 
-    def scorers_of(self, case: Case) -> tuple[ScorerSpec, ...]:
-        """Return the scorers of a case: its own win over those of the eval and of the dataset."""
+    @property
+    def gate(self) -> dict[str, Any] | None:
+        """The gate of the eval, else of its dataset; an empty one is one, and is refused."""
+        return self.revision.gate if self.spec.gate is None else self.spec.gate
+
+    def scorers_of(self, case: Case, variant: str | None = None) -> tuple[ScorerSpec, ...]:
+        """Return the scorers of a case: its own win over those of the eval and of the dataset.
+
+        The first variant has none of those that compare the others with it.
+        """
         expected = () if case.expect is None else list_expected_specs(case.expect, self.spec.judge)
         named: dict[str, ScorerSpec] = {}
         for it in (*self.revision.scorers, *self.spec.scorers, *case.scorers, *expected):
             named[it.shown_name] = it
-        return tuple(named.values())
+        is_lead = variant == self.spec.variants[0].name
+        return tuple(it for it in named.values() if not (is_lead and compares_variants(it)))
+
+    def find_comparing(self) -> str | None:
+        """Return the name of a scorer that compares variants with the first one, if one does."""
+        specs = (it for given in self.cases.values() for it in self.scorers_of(given.case))
+        return next((it.shown_name for it in specs if compares_variants(it)), None)
 
     def find_variant(self, name: str) -> Variant:
         """Return a variant by its name."""
@@ -91,6 +115,8 @@ async def prepare_eval(
 ) -> PreparedEval:
     """Load, compile and check an eval; nothing is spent and nothing of it is written.
 
+    What the spec does not say, the terms of its gate say.
+
     `publications` are those that the variants were pinned to when the eval was made.
 
     Raises:
@@ -99,25 +125,89 @@ async def prepare_eval(
     revision = await parts.evals.load_dataset(spec.dataset_id, spec.revision)
     if revision is None or revision.is_deleted:
         detail = "" if revision is None else " any more"
+        if revision is None and spec.revision is not None:
+            newest = await parts.evals.load_dataset(spec.dataset_id)
+            if newest is not None:
+                detail = f" with a revision {spec.revision}; its newest is {newest.revision}"
         raise UnknownDataset(dataset_id=spec.dataset_id, detail=detail)
+    if revision.is_demo:
+        raise DemoRecord(record_id=spec.dataset_id)
+    given_gate = revision.gate if spec.gate is None else spec.gate
+    if given_gate is not None:
+        spec = apply_terms(spec, parse_gate(given_gate).terms)
     cases = await load_cases(parts.evals, revision, select_cases(revision, spec))
     pins, manifest_hash = await _pin_variants(parts, spec, publications, by)
     prepared = PreparedEval(
         spec=spec,
         revision=revision,
         cases=cases,
-        samples=plan_samples(spec, [it.case for it in cases.values()], parts.limits.samples_max),
+        samples=(),
         publications=pins,
         manifest_hash=manifest_hash,
     )
+    prepared = _plan(prepared, parts.limits.samples_max)
     for given in cases.values():
         has_scorers = bool(revision.scorers or spec.scorers)
         check_case(given.case, spec, has_scorers=has_scorers)
-    if (gate := spec.gate or revision.gate) is not None:
-        parse_gate(gate)
+    check_gate(prepared)
+    check_simulated(prepared)
     check_scorers(parts, prepared)
     await check_variants(parts, prepared)
     return prepared
+
+
+def _plan(prepared: PreparedEval, samples_max: int) -> PreparedEval:
+    spec, comparing = prepared.spec, prepared.find_comparing()
+    if comparing is not None and len(spec.variants) < 2:
+        problem = f"scorer '{comparing}' compares variants with the first one, and there is one; "
+        raise InvalidEval(problem=problem + "give two variants, or set `against: reference`")
+    cases = [it.case for it in prepared.cases.values()]
+    samples = plan_samples(spec, cases, samples_max, has_lead=comparing is not None)
+    return msgspec.structs.replace(prepared, samples=samples)
+
+
+def check_simulated(prepared: PreparedEval) -> None:
+    """Refuse a gate of the eval itself on simulated tools; the dataset's own cannot pass on them.
+
+    Raises:
+        InvalidEval: A case has simulated tools.
+    """
+    found = list_simulated(prepared.spec, [it.case for it in prepared.cases.values()])
+    if found and prepared.spec.gate is not None:
+        problem = f"the tools of case '{found[0]}' are simulated, and no gate passes on that; "
+        raise InvalidEval(problem=problem + "leave the gate out, or give stubs or a recording")
+
+
+def expects_failure(specs: Sequence[ScorerSpec]) -> bool:
+    """Whether one of the scorers is passed by the way in which a run fails."""
+    return any(
+        it.scorer == "ended" or (it.scorer == "error_type" and it.options.get("expected"))
+        for it in specs
+    )
+
+
+def check_gate(prepared: PreparedEval) -> None:
+    """Read the gate, and refuse one that names what an eval of the whole dataset does not have.
+
+    Raises:
+        InvalidGate: It cannot be read, or no case has its scorer or tag; nothing was spent.
+    """
+    spec = prepared.spec
+    if (given := prepared.gate) is None:
+        return
+    gate = parse_gate(given)
+    if spec.cases or spec.tags or spec.split:
+        return
+    cases = [it.case for it in prepared.cases.values()]
+    names = {it.shown_name for case in cases for it in prepared.scorers_of(case)}
+    for name in (*(it.scorer for it in gate.require), *(it.scorer for it in gate.compare)):
+        if name not in names:
+            listed = ", ".join(sorted(names))
+            raise InvalidGate(problem=f"no case has a scorer '{name}'; there are {listed}")
+    wanted, tags = set(gate.cases.must_pass), {tag for case in cases for tag in case.tags}
+    if wanted and wanted.isdisjoint(tags):
+        listed = ", ".join(sorted(wanted))
+        raise InvalidGate(problem=f"cases.must_pass: no case has a tag of {listed}")
 
 
 async def load_cases(
@@ -128,9 +218,7 @@ async def load_cases(
     Raises:
         InvalidEval: A case or a recording was deleted, or cannot be read.
     """
-    hashes = {it.id: it.hash for it in revision.cases}
-    bodies = await evals.load_eval_objects([hashes[it] for it in case_ids])
-    cases = [_decode(bodies.get(hashes[it]), Case, f"case '{it}'") for it in case_ids]
+    cases = await load_case_documents(evals, revision, case_ids)
     named = [it.recording for it in cases if it.recording is not None]
     recorded = await evals.load_eval_objects(named) if named else {}
     return {
@@ -142,6 +230,19 @@ async def load_cases(
         )
         for case in cases
     }
+
+
+async def load_case_documents(
+    evals: EvalStore, revision: DatasetRevision, case_ids: Sequence[str]
+) -> list[Case]:
+    """Load cases without what they name, in the given order.
+
+    Raises:
+        InvalidEval: A case was deleted, or cannot be read.
+    """
+    hashes = {it.id: it.hash for it in revision.cases}
+    bodies = await evals.load_eval_objects([hashes[it] for it in case_ids])
+    return [_decode(bodies.get(hashes[it]), Case, f"case '{it}'") for it in case_ids]
 
 
 def _decode(body: bytes | None, type_: type[T], what: str) -> T:
@@ -175,7 +276,8 @@ async def _pin_variants(
         if pinned is None:
             continue
         pins[variant.name] = pinned.publication
-        if variant is spec.variants[-1] and not has_changes(variant):
+        is_unchanged = not has_changes(variant) and variant.overrides is None
+        if variant is spec.variants[-1] and is_unchanged:
             first = pinned.manifest_hash
     return pins, first
 
@@ -224,21 +326,32 @@ async def check_variants(parts: EvalParts, prepared: PreparedEval) -> None:
         InvalidEval: An agent does not compile, or a model has no price that a cap needs.
     """
     spec = prepared.spec
-    seen: set[tuple[str, str]] = set()
+    seen: set[tuple[str, str, bool]] = set()
     models: dict[str, ModelSpec] = {}
     for variant in spec.variants:
+        texts = set(variant.tool_descriptions)
         for given in prepared.cases.values():
+            if given.recording is not None:
+                texts -= {it.id for it in given.recording.config.tools}
             agent_id = agent_of(given, variant) or DEFAULT_AGENT
-            if (variant.name, agent_id) in seen:
+            policy = given.case.tools or spec.tools
+            key = (variant.name, agent_id, policy.is_simulated)
+            if key in seen:
                 continue
-            seen.add((variant.name, agent_id))
+            seen.add(key)
             publication = prepared.publications.get(variant.name)
             try:
                 agent = await resolve_variant(parts, variant, agent_id, publication)
             except AwakenError as error:
                 raise InvalidEval(problem=f"variant '{variant.name}': {_say(error)}") from error
+            texts.difference_update(agent.tools)
+            if not agent.models and policy.is_simulated:
+                problem = f"agent '{agent_id}' has no model that could simulate tools; "
+                raise InvalidEval(problem=problem + "give stubs or a recording")
             if MODELS[spec.mode] is ModelSource.LIVE:
                 models |= {route.spec.id: route.spec for route in agent.models}
+        if texts:
+            await _check_texts(parts, variant, texts, prepared.publications.get(variant.name))
     models |= await check_judges(parts, prepared)
     budget = spec.budget
     if budget is None or budget.cost_usd is None:
@@ -251,6 +364,27 @@ async def check_variants(parts: EvalParts, prepared: PreparedEval) -> None:
                 "give its ModelSpec prices, or cap tokens"
             )
             raise InvalidEval(problem=problem)
+
+
+async def _check_texts(
+    parts: EvalParts, variant: Variant, texts: Collection[str], publication: int | None
+) -> None:
+    """Refuse texts of tools that no agent has: nothing would be tried.
+
+    Raises:
+        InvalidEval: There is such a tool.
+    """
+    pinned = await parts.control.engine.registry.pin(DEFAULT_AGENT, publication)
+    missing = set(texts)
+    for agent_id in pinned.registries.agents:
+        try:
+            missing.difference_update(pinned.resolve(agent_id).tools)
+        except AwakenError:
+            # It is none of those that are tried; they were resolved before.
+            continue
+    if missing:
+        named = ", ".join(f"'{it}'" for it in sorted(missing))
+        raise InvalidEval(problem=f"variant '{variant.name}': no agent has a tool {named}")
 
 
 async def resolve_variant(
@@ -296,7 +430,7 @@ async def check_judges(parts: EvalParts, prepared: PreparedEval) -> dict[str, Mo
 
 
 def make_case_scorers(
-    parts: EvalParts, prepared: PreparedEval, case: Case, ask: ModelAsk | None
+    parts: EvalParts, prepared: PreparedEval, case: Case, variant: str, ask: ModelAsk | None
 ) -> tuple[Scorer, ...]:
-    """Make the scorers of a case; judges ask through `ask`."""
-    return make_scorers(prepared.scorers_of(case), ask=ask, modules=parts.modules)
+    """Make the scorers of a case for one variant; judges ask through `ask`."""
+    return make_scorers(prepared.scorers_of(case, variant), ask=ask, modules=parts.modules)

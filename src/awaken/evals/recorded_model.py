@@ -14,7 +14,7 @@ from awaken.contracts.messages.content import Text, Thinking
 from awaken.contracts.messages.deltas import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
 from awaken.contracts.messages.message import Message, ToolCall
 from awaken.contracts.models import errors as model_errors
-from awaken.contracts.models.errors import ModelError
+from awaken.contracts.models.errors import ContextOverflow, ModelError
 from awaken.contracts.models.inference import (
     BlockStop,
     CallSignature,
@@ -24,12 +24,8 @@ from awaken.contracts.models.inference import (
     Stop,
     StopReason,
     ThinkingSignature,
-    TokenUsage,
     UsageReport,
 )
-
-DEFAULT_USAGE = TokenUsage(prompt_tokens=10, completion_tokens=20, total_tokens=30)
-"""What a scripted answer reports unless it says otherwise."""
 
 
 class AskedRun(Protocol):
@@ -52,6 +48,10 @@ class AskedRun(Protocol):
         """Return the recorded summary, if a summary of the history is asked for; blank: none."""
         ...
 
+    def has_more_left_out(self) -> bool:
+        """Whether the recorded request of this step had less of the history than this one."""
+        ...
+
     def cancel(self, cause: str) -> None:
         """Cancel the run."""
         ...
@@ -70,6 +70,11 @@ class RecordedModel:
         self._after = after
         self._until = until
 
+    @property
+    def is_virtual(self) -> bool:
+        """Whether pauses between calls take no time: the step is answered from the recording."""
+        return self._after is None or self._run.step < self._until
+
     async def stream(self, request: InferenceRequest) -> AsyncGenerator[ModelEvent, None]:
         """Play the recorded answer; from the step `until` on, ask the model `after`.
 
@@ -77,12 +82,16 @@ class RecordedModel:
             ReplayDiverged: The recording has no such step.
             RecordingEnded: The recorded run had not gone further.
             RecordedFailure: The recorded run failed here.
+            ContextOverflow: The provider had found this request too long.
         """
         number = self._run.step
         if (summary := self._run.find_summary(request)) is not None:
             yield TextDelta(delta=summary)
             yield Stop(reason=StopReason.END_TURN)
             return
+        is_live = self._after is not None and number >= self._until
+        if not is_live and self._run.has_more_left_out():
+            raise ContextOverflow("the provider found the recorded request too long")
         self._run.begin_step(number, request)
         if self._after is not None and number >= self._until:
             async for event in self._after.stream(request):
@@ -92,8 +101,17 @@ class RecordedModel:
         if step is None or step.answer is None:
             await self._end(number, has_begun=step is not None)
             return
+        if step.is_cut:
+            for event in play_content(step.answer):
+                yield event
+            await self._end(number, has_begun=True)
+            return
         for event in play_answer(step):
             yield event
+        ended = self._recording.run.termination
+        if isinstance(ended, Cancelled) and number == max(self._steps) and not step.calls:
+            # It was cancelled behind its last answer, before that had ended it.
+            self._run.cancel(ended.cause)
 
     async def _end(self, number: int, *, has_begun: bool) -> None:
         """End the run as the recorded run ended before this answer."""
@@ -147,6 +165,9 @@ def play_calls(calls: Iterable[ToolCall]) -> Iterator[ModelEvent]:
 
 class ScriptedAnswers:
     """Answers each request with the next turn of a script; the place follows from the run."""
+
+    is_virtual = True
+    """Pauses between calls take no time."""
 
     def __init__(self, name: str, script: Sequence[ScriptedTurn], run: AskedRun) -> None:
         self.name = name
@@ -206,7 +227,8 @@ def play_turn(turn: ScriptedTurn, step: int) -> Iterator[ModelEvent]:
     )
     yield from play_calls(calls)
     if turn.error is None:
-        yield UsageReport(usage=turn.usage or DEFAULT_USAGE)
+        if turn.usage is not None:
+            yield UsageReport(usage=turn.usage)
         reason = StopReason.TOOL_USE if turn.calls else StopReason.END_TURN
         yield Stop(reason=StopReason(turn.stop) if turn.stop else reason)
 
@@ -218,7 +240,7 @@ def build_error(turn: ScriptedTurn) -> ModelError:
         is_error = isinstance(kind, type) and issubclass(kind, ModelError)
         if is_error and kind.code == turn.error:
             try:
-                return kind(text)  # type: ignore[no-any-return]
+                return kind(text, retry_after_ms=turn.retry_after_ms)  # type: ignore[no-any-return]
             except TypeError:
                 break
     failure = RecordedFailure(text)

@@ -19,6 +19,7 @@ from awaken.contracts.events import (
     ToolCallDone,
     ToolCallResumed,
 )
+from awaken.contracts.lifecycle import Cancelled, Failed
 from awaken.contracts.messages.content import text_of
 from awaken.contracts.messages.message import Message, Role, ToolCall, Visibility
 from awaken.contracts.plugins.loop_state import ACTIVE_AGENT, REQUEST_OPTIONS
@@ -30,11 +31,16 @@ from awaken.contracts.storage.store import ToolRecord, ToolRecordStatus
 from awaken.contracts.suspension.tickets import SuspendTicket, Ticket, ToolCallOutcome
 from awaken.contracts.tool_results import ToolResult, ToolStatus
 from awaken.contracts.tools.tool import ToolEffect
+from awaken.runtime.tools.settle import CANCELLED, INTERRUPTED
+
+from .result_digests import digest_result
 
 RUNTIME_KEYS = "__runtime"
 """The names of the keys that the loop keeps for itself begin so."""
 ASK_AGAIN = "Answer again."
 """How a message ends that the loop writes itself if an answer does not fit its type."""
+CUT_OFF = "interrupted"
+"""The code of the result of a call that was cut off by the end of its run."""
 _SHOWN = (ACTIVE_AGENT.name, CONTEXT_STATE.name, REQUEST_OPTIONS.name)
 
 
@@ -84,14 +90,15 @@ def build_steps(run: LoggedRun) -> tuple[RecordedStep, ...]:
     logs = _read_log(run.events, find_first_step(run.record), inputs)
     tickets = {it.ticket_id: it for it in run.tickets}
     journal = {(it.step, it.call_id): it for it in run.tool_records}
-    count = max((*answers, *inputs, *logs), default=0)
+    begun = 0 if run.events or run.record.is_workflow else run.record.steps
+    count = max((*answers, *inputs, *logs, begun))
     steps, before = [], run.states[0][1] if run.states else FoldedState()
     for number in range(1, count + 1):
         log, answer = logs.get(number, _StepLog()), answers.get(number)
         calls = tuple(
             _build_call(
                 call,
-                log.calls.get(call.id) or _CallLog(),
+                log.calls.get(call.id) or _recall_questions(run, call),
                 journal.get((number, call.id)),
                 results.get((number, call.id)),
                 tickets,
@@ -103,6 +110,8 @@ def build_steps(run: LoggedRun) -> tuple[RecordedStep, ...]:
         after = _find_state(run.states, log.last_seq, before, is_last=last)
         children = tuple(it for call in calls for it in run.children.get(call.id, ()))
         made = _build_step(number, log, answer, inputs.get(number, ()), calls, children)
+        if log.inference is None and (number in logs or number <= begun):
+            made = _mark_end(made, run.record, is_logged=number in logs)
         if log.resumed_as is not None or before is not after:
             changed = _list_changes(before, after)
             agent_id = _find_resumed(log, run.states)
@@ -110,6 +119,35 @@ def build_steps(run: LoggedRun) -> tuple[RecordedStep, ...]:
         steps.append(made)
         before = after
     return tuple(steps)
+
+
+def _mark_end(step: RecordedStep, record: RunRecord, *, is_logged: bool) -> RecordedStep:
+    """Return a step, of which no whole inference is known, with how its answer ended.
+
+    In the last step of a run that failed or was cancelled there may be no answer, and one without
+    calls is what readers had seen of it by then. Any other step without an answer had a blank one.
+    """
+    answer = step.answer
+    is_stopped = isinstance(record.termination, Failed | Cancelled) and step.n >= record.steps
+    if answer is None and not is_logged and not is_stopped:
+        return msgspec.structs.replace(step, answer=Message(role=Role.ASSISTANT))
+    is_cut = is_stopped and answer is not None and not answer.tool_calls
+    return msgspec.structs.replace(step, is_cut=True) if is_cut else step
+
+
+def _recall_questions(run: LoggedRun, call: ToolCall) -> _CallLog:
+    """Return what tickets say of a call that the log has lost: its questions, decided together."""
+    if run.events:
+        return _CallLog()
+    asked = [
+        it
+        for it in run.tickets
+        if (it.call_id, it.tool_name) == (call.id, call.name) and it.arguments == call.arguments
+    ]
+    return _CallLog(
+        questions=[(it.ticket_id, SuspendTicket()) for it in asked],
+        decided_in={it.ticket_id: 1 for it in asked if it.decision is not None},
+    )
 
 
 def _find_resumed(log: _StepLog, states: Sequence[tuple[int, FoldedState]]) -> str | None:
@@ -244,6 +282,11 @@ def _build_call(
     result = _find_result(call, log, record, message)
     ended = log.done or log.resumed
     is_kept = record is not None and record.result is not None and _is_same(record.result, result)
+    # A command that the state refused has an error for its result, and changed nothing.
+    updates = record.updates if record is not None and is_kept else ()
+    decisions = tuple(_build_decision(it, log, tickets) for it in log.questions)
+    # Who asks by itself is executed, also if the call was declined then.
+    has_asked = any(not it.question.asked_by for it in decisions)
     return RecordedCall(
         id=call.id,
         tool=call.name,
@@ -251,13 +294,29 @@ def _build_call(
         effect=ToolEffect.NONE if record is None else record.effect,
         result=result,
         outcome=result.outcome,
-        # A command that the state refused has an error for its result, and changed nothing.
-        updates=record.updates if record is not None and is_kept else (),
-        decisions=tuple(_build_decision(it, log, tickets) for it in log.questions),
+        updates=updates,
+        digest=digest_result(result, updates),
+        decisions=decisions,
         ms=0 if ended is None else ended.duration_ms,
         attempts=1 if ended is None else ended.attempts,
-        has_run=record is not None or ended is None or ended.started_at is not None,
+        has_run=has_asked or _has_run(result, record, ended),
     )
+
+
+def _has_run(
+    result: ToolResult, record: ToolRecord | None, ended: ToolCallDone | ToolCallResumed | None
+) -> bool:
+    """Whether a tool was executed, or would have been if the run had not been stopped there."""
+    if record is not None or ended is None or ended.started_at is not None:
+        return True
+    # The end of its run cut it off, and wrote its result without its times.
+    return is_cut_off(result)
+
+
+def is_cut_off(result: ToolResult) -> bool:
+    """Whether a call has no result of its own because its run was stopped."""
+    is_error = result.status is ToolStatus.ERROR
+    return is_error and result.metadata.get("code") == CUT_OFF
 
 
 def _is_same(one: ToolResult, two: ToolResult) -> bool:
@@ -274,6 +333,8 @@ def _find_result(
         question = log.questions[-1][1] if log.questions else None
         return ToolResult.from_ticket(call.name, question)
     text = text_of(message.content)
+    if text in (CANCELLED, INTERRUPTED) and log.resumed is None:
+        return ToolResult.error(call.name, text, code=CUT_OFF)
     if record is not None and record.status is ToolRecordStatus.FINISHED:
         found = record.result
         if found is not None and found.status is not ToolStatus.PENDING:

@@ -4,16 +4,18 @@ Which recorded call answers follows from the calls of the run so far, never from
 process that takes the run over finds the same answers.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Protocol
 
 import msgspec
 
 from awaken.authoring.delegates import AgentTool
+from awaken.authoring.results import as_output
 from awaken.contracts.evals.recordings import RecordedCall, Recording
 from awaken.contracts.evals.worlds import CallMatch, OnMiss, ToolPolicy, ToolSource, ToolStub
-from awaken.contracts.messages.message import ToolCall
-from awaken.contracts.suspension.tickets import Question
+from awaken.contracts.messages.message import Message, Role, ToolCall
+from awaken.contracts.plugins.loop_state import ACTIVE_AGENT
+from awaken.contracts.suspension.tickets import Question, Ticket
 from awaken.contracts.tool_results import ToolResult, ToolStatus
 from awaken.contracts.tools.context import ToolContext
 from awaken.contracts.tools.tool import (
@@ -24,10 +26,12 @@ from awaken.contracts.tools.tool import (
     ToolOutput,
 )
 
+from .recorded_steps import is_cut_off
+
 _encode = msgspec.json.Encoder(order="sorted").encode
 
-INTERRUPTED = "interrupted"
-"""The code of the result of a call that was cut off by the end of its run."""
+PASSED_ON = ("approval", "check_arguments", "delegates_to", "hands_off_to", "__wrapped__")
+"""What a tool that stands for another one has of it, besides its descriptor."""
 
 
 class Stubbed(msgspec.Struct, frozen=True):
@@ -37,9 +41,14 @@ class Stubbed(msgspec.Struct, frozen=True):
 
 
 class Missing(msgspec.Struct, frozen=True):
-    """Nothing answers the call; `nearest` is a recorded call of the same tool, if there is one."""
+    """Nothing answers the call; `nearest` is a recorded call of the same tool, if there is one.
+
+    If the recording has this very call, `nearest` is that one.
+    """
 
     nearest: RecordedCall | None = None
+    never_ran: bool = False
+    """Whether the recording has this call, and it was not executed there either."""
 
 
 CallAnswer = RecordedCall | Stubbed | Missing
@@ -58,6 +67,10 @@ class CallingRun(Protocol):
 
     def may_execute(self, descriptor: ToolDescriptor, *, is_miss: bool) -> bool:
         """Whether the real code of a tool may run for a call."""
+        ...
+
+    def note_execution(self, tool: str) -> None:
+        """Note that the real code of a tool is executed."""
         ...
 
     async def simulate(
@@ -91,7 +104,7 @@ class RecordedTool:
         self._descriptor = descriptor
         self._tool = tool
         self._run = run
-        for name in ("approval", "delegates_to", "__wrapped__"):
+        for name in PASSED_ON:
             # What the runtime asks of a tool besides its results is the real tool's.
             if (value := getattr(tool, name, None)) is not None:
                 setattr(self, name, value)
@@ -114,10 +127,14 @@ class RecordedTool:
         run, policy = self._run, self._run.policy
         is_live = policy.source is ToolSource.LIVE and self._can_execute(is_miss=False)
         if is_live and self._tool is not None:
+            run.note_execution(self._descriptor.id)
             return await self._tool.execute(arguments, context)
         answer = run.find_answer(context)
+        if self._tool is None and isinstance(answer, Missing) and answer.never_ran:
+            # What refused the call then, its check or a gate of a plugin, is gone with the tool.
+            answer = answer.nearest or answer
         is_recorded = isinstance(answer, RecordedCall)
-        if policy.delegates == "replay" and is_recorded and self._tool and self._asks_agent():
+        if policy.delegates == "replay" and is_recorded and self._tool and asks_agent(self._tool):
             # The child is in the same world: its models and tools answer from its own recording.
             return await self._tool.execute(arguments, context)
         if isinstance(answer, RecordedCall):
@@ -145,18 +162,22 @@ class RecordedTool:
     ) -> ToolOutput:
         """Answer a call that has no recorded result."""
         run, policy = self._run, self._run.policy
-        if policy.source is ToolSource.SIMULATED or policy.on_miss is OnMiss.SIMULATE:
+        may_execute = self._tool is not None and self._can_execute(is_miss=True)
+        find_target: Callable[[Any], str] | None = getattr(self, "hands_off_to", None)
+        if find_target is not None and not may_execute:
+            # Which agent goes on is the run's own affair; what a callback does outside is not done.
+            context.state.set(ACTIVE_AGENT, target := find_target(arguments))
+            return as_output(self._descriptor.id, f"Transferred to {target}.", context)
+        if policy.is_simulated:
             return await run.simulate(self._descriptor, arguments, context)
-        if self._tool is not None and self._can_execute(is_miss=True):
+        if self._tool is not None and may_execute:
+            run.note_execution(self._descriptor.id)
             return await self._tool.execute(arguments, context)
         if policy.on_miss is OnMiss.ERROR:
             text = f"tool '{self._descriptor.id}' has no recorded result for these arguments"
             return ToolOutput(result=ToolResult.error(self._descriptor.id, text, code="no_result"))
         call = ToolCall(id=context.call_id, name=context.tool_name, arguments=arguments)
         return run.diverge(call, missing.nearest)
-
-    def _asks_agent(self) -> bool:
-        return isinstance(self._tool, AgentTool) or hasattr(self, "delegates_to")
 
     def _can_execute(self, *, is_miss: bool) -> bool:
         return self._run.may_execute(self._descriptor, is_miss=is_miss)
@@ -174,10 +195,9 @@ class RecordedTool:
         return self._run.build_output(call, self._tool)
 
 
-def is_cut_off(result: ToolResult) -> bool:
-    """Whether a call has no result of its own because its run was stopped."""
-    is_error = result.status is ToolStatus.ERROR
-    return is_error and result.metadata.get("code") == INTERRUPTED
+def asks_agent(tool: Tool) -> bool:
+    """Whether a tool is another agent."""
+    return isinstance(tool, AgentTool) or getattr(tool, "delegates_to", None) is not None
 
 
 def _play_stub(tool: str, stub: ToolStub) -> ToolOutput:
@@ -191,27 +211,70 @@ def _play_stub(tool: str, stub: ToolStub) -> ToolOutput:
 class CallPlan:
     """Assigns an answer to each call of a run, in the order of the calls."""
 
-    def __init__(self, recording: Recording | None, policy: ToolPolicy) -> None:
+    def __init__(
+        self, recording: Recording | None, policy: ToolPolicy, delegates: Collection[str] = ()
+    ) -> None:
+        """`delegates` are the tools that are agents; no model puts a question the same way twice.
+
+        So what was recorded of an agent answers any question to it, if no equal one was recorded.
+        """
         self._policy = policy
+        self._delegates = delegates
         steps = () if recording is None else recording.steps
         self._recorded = [call for step in steps for call in step.calls]
-        self._by_key: dict[bytes, list[RecordedCall]] = {}
-        for call in self._recorded:
-            self._by_key.setdefault(self._key(call.tool, call.arguments), []).append(call)
-        self._used: dict[bytes, int] = {}
+        self._by_key: dict[bytes, list[int]] = {}
+        self._by_name: dict[str, list[int]] = {}
+        for place, call in enumerate(self._recorded):
+            self._by_key.setdefault(self._key(call.tool, call.arguments), []).append(place)
+            self._by_name.setdefault(call.tool, []).append(place)
+        self._used: set[int] = set()
         self._stubs_used: dict[tuple[str, int], int] = {}
         self._answers: dict[tuple[int, str], CallAnswer] = {}
         self._count = 0
+        self._seen = 0
+        """How many messages of the transcript it has read."""
+
+    def read(self, messages: Sequence[Message], run_id: str) -> None:
+        """Add the calls of a run from its transcript, as far as they are new."""
+        for place in range(self._seen, len(messages)):
+            message = messages[place]
+            metadata = message.metadata
+            if metadata is None or metadata.run_id != run_id or message.role is not Role.ASSISTANT:
+                continue
+            self.add((metadata.step_index or 0) + 1, message.tool_calls or ())
+        self._seen = len(messages)
+
+    def find_decided(self, step: int, ticket: Ticket) -> RecordedCall | None:
+        """Return the recorded call with the arguments of a ticket's call, if it is matched with it.
+
+        What was decided on other arguments, or on another occurrence of an equal call, is no
+        decision on this one.
+        """
+        found = self.find(step, ticket.call_id)
+        if isinstance(found, Missing):
+            found = found.nearest if found.never_ran else None
+        if not isinstance(found, RecordedCall):
+            return None
+        asked = msgspec.to_builtins(ticket.arguments), msgspec.to_builtins(found.arguments)
+        left, right = (remove_paths(it, self._policy.ignore) for it in asked)
+        return found if left == right else None
 
     def find(self, step: int, call_id: str) -> CallAnswer | None:
         """Return what answers a call that was added."""
         return self._answers.get((step, call_id))
 
-    def add(self, step: int, calls: Iterable[ToolCall]) -> None:
+    def add(self, step: int, calls: Sequence[ToolCall]) -> None:
         """Add the calls of one answer, in their order."""
         for call in calls:
             self._answers[step, call.id] = self._choose(call)
             self._count += 1
+        for call in calls:
+            # Behind all others: an equal question comes first. One that the recorded run put and
+            # that was refused or cut off there takes no answer from a later question.
+            answer = self._answers[step, call.id]
+            is_new = isinstance(answer, Missing) and not answer.never_ran
+            if is_new and call.name in self._delegates:
+                self._answers[step, call.id] = self._take(self._by_name.get(call.name, ()), call)
 
     def _choose(self, call: ToolCall) -> CallAnswer:
         for place, stub in enumerate(self._policy.stubs.get(call.name, ())):
@@ -222,23 +285,25 @@ class CallPlan:
                 return Stubbed(stub)
         match self._policy.match:
             case CallMatch.ARGS:
-                return self._take(self._key(call.name, call.arguments), self._by_key, call)
+                return self._take(self._by_key.get(self._key(call.name, call.arguments), ()), call)
             case CallMatch.NAME:
-                named = [it for it in self._recorded if it.tool == call.name]
-                return self._take(call.name.encode(), {call.name.encode(): named}, call)
+                return self._take(self._by_name.get(call.name, ()), call)
             case CallMatch.ORDINAL:
-                them = self._recorded[self._count : self._count + 1]
-                found = next((it for it in them if it.tool == call.name), None)
-                return found if found is not None and found.has_run else Missing(*them)
+                is_left = self._count < len(self._recorded)
+                found = self._recorded[self._count] if is_left else None
+                if found is None or found.tool != call.name:
+                    return Missing(found)
+                return found if found.has_run else Missing(found, never_ran=True)
 
-    def _take(
-        self, key: bytes, known: "dict[bytes, list[RecordedCall]]", call: ToolCall
-    ) -> CallAnswer:
-        used, them = self._used.get(key, 0), known.get(key, [])
-        self._used[key] = used + 1
-        if used < len(them) and them[used].has_run:
-            return them[used]
-        return Missing(next((it for it in self._recorded if it.tool == call.name), None))
+    def _take(self, places: Sequence[int], call: ToolCall) -> CallAnswer:
+        """Use the first of these recorded calls that is not used; one that never ran misses."""
+        place = next((it for it in places if it not in self._used), None)
+        if place is not None:
+            self._used.add(place)
+            found = self._recorded[place]
+            return found if found.has_run else Missing(found, never_ran=True)
+        nearest = next((it for it in self._recorded if it.tool == call.name), None)
+        return Missing(nearest)
 
     def _key(self, tool: str, arguments: Any) -> bytes:
         return _encode([tool, remove_paths(arguments, self._policy.ignore)])

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import msgspec
 
 from awaken.contracts.errors import AwakenError, CursorExpired, UnknownRun
-from awaken.contracts.evals.errors import CannotRecord
+from awaken.contracts.evals.errors import CannotRecord, CannotReplay
 from awaken.contracts.evals.recordings import (
     RecordedConfig,
     RecordedRun,
@@ -23,12 +23,14 @@ from awaken.contracts.plugins.loop_state import REQUEST_OPTIONS, RequestOptions
 from awaken.contracts.runs.records import RunRecord
 from awaken.contracts.storage.state_history import FoldedState, MissingHistory
 from awaken.contracts.storage.store import Store
+from awaken.runtime.admission.worlds import WorldSource
 from awaken.runtime.children.child_threads import threads_below
 from awaken.runtime.resolution.registry import RegistryHandle
 from awaken.runtime.resolution.resolver import ResolvedAgent
 
 from .recorded_steps import LoggedRun, build_steps, is_recorded_key
 from .recording_files import check_size
+from .result_digests import digest_journal
 
 READS_MAX = 5
 """How often a run is read again because it went on meanwhile."""
@@ -39,10 +41,18 @@ DEPTH_MAX = 8
 class Recorder:
     """Makes recordings of the runs of one store."""
 
-    def __init__(self, store: Store, registry: RegistryHandle, version: str) -> None:
+    def __init__(
+        self,
+        store: Store,
+        registry: RegistryHandle,
+        version: str,
+        worlds: WorldSource | None = None,
+    ) -> None:
+        """`worlds` opens the worlds of recorded runs: their agents are what a variant made them."""
         self._store = store
         self._registry = registry
         self._version = version
+        self._worlds = worlds
 
     async def record(self, run_id: str) -> Recording:
         """Record a run and the runs below it; what is not stored any more is named in the result.
@@ -89,14 +99,16 @@ class Recorder:
             children=children,
         )
         start = states[0][1]
+        kept = tuple(map(msgspec.to_builtins, journal)) if record.is_workflow else ()
         return Recording(
             run=_describe_run(record, _find_options(states)),
-            config=await self._describe_config(record),
+            config=await self._describe_config(record, incomplete),
             history=tuple(checkout.messages[:begin]),
             input=tuple(checkout.messages[begin:end]),
             state=RecordedState(thread=start.thread, run=start.run),
             steps=build_steps(run),
-            journal=tuple(map(msgspec.to_builtins, journal)) if record.is_workflow else (),
+            journal=kept,
+            journal_digests=digest_journal(kept),
             incomplete=tuple(incomplete),
         )
 
@@ -146,12 +158,15 @@ class Recorder:
             for call_id, them in found.items()
         }
 
-    async def _describe_config(self, record: RunRecord) -> RecordedConfig:
+    async def _describe_config(self, record: RunRecord, incomplete: list[str]) -> RecordedConfig:
         named = (record.agent_id, record.active_agent_id)
         agents: dict[str, ResolvedAgent] = {}
         for agent_id in dict.fromkeys(it for it in named if it):
             try:
-                agents[agent_id] = await self._registry.resolve(agent_id, record.publication)
+                agents[agent_id] = await self._resolve(record, agent_id)
+            except CannotReplay:
+                # Without its world nothing says what the agent was.
+                incomplete.append(f"the configuration of '{agent_id}': the world is gone")
             except AwakenError:
                 # The agent is gone, or cannot be resolved here: the rest is worth recording.
                 continue
@@ -166,6 +181,13 @@ class Recorder:
             tools=tuple(tools[name] for name in sorted(tools)),
             tools_of={agent_id: it.tool_ids for agent_id, it in agents.items()},
         )
+
+    async def _resolve(self, record: RunRecord, agent_id: str) -> ResolvedAgent:
+        """Return an agent as the run had it: in a world, with what the variant changed."""
+        if record.world is None or self._worlds is None:
+            return await self._registry.resolve(agent_id, record.publication)
+        pinned = await self._registry.pin(agent_id, record.publication)
+        return (await self._worlds.open(record.world, pinned)).snapshot.resolve(agent_id)
 
 
 async def list_run_events(store: Store, record: RunRecord) -> tuple[LoggedEvent, ...] | None:
@@ -238,4 +260,5 @@ def _describe_run(record: RunRecord, options: RequestOptions) -> RecordedRun:
         duration_ms=record.duration_ms,
         tenant_id=record.tenant_id,
         user_id=record.user_id,
+        begun_by=record.begun_by,
     )

@@ -33,7 +33,7 @@ def decode_recording(data: bytes) -> Recording:
             problem = f"its format is '{head.format:.40}', and this release reads '{FORMAT}'"
             raise CannotReplay(run_id="?", problem=problem)
         return _decode(data)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         raise CannotReplay(run_id="?", problem=f"it is damaged: {error}") from error
 
 

@@ -13,9 +13,12 @@ from awaken.contracts.evals.replays import ReplaySpec
 from .recording import Recorder
 from .recording_files import decode_recording, encode_recording
 from .replaying import Replays
+from .result_digests import renew_result_digests
 
 SECRETS = ("secrets",)
-"""The detectors that every recording goes through unless the caller says otherwise."""
+"""The detectors that every recording goes through unless redaction is switched off as a whole."""
+_PARTS_DEPTH = 4
+"""How deep the lists of a diff or of a followed replay are; their entries are values of a run."""
 _NO_DIGESTS = "digests: the redacted form could not be replayed"
 
 
@@ -28,6 +31,8 @@ class Recordings:
 
     async def record(self, run_id: str, detectors: Sequence[str] = SECRETS) -> Recording:
         """Record a run; detectors are named by kind or group, and none switches redaction off.
+
+        Named ones are applied besides those of secrets.
 
         Raises:
             UnknownRun: There is no such run.
@@ -66,8 +71,44 @@ def _drop_digests(recording: Recording) -> Recording:
     return msgspec.structs.replace(recording, steps=steps, incomplete=incomplete)
 
 
+def read_detectors(text: str) -> tuple[str, ...]:
+    """Return the detectors in a text with commas; a text without one means those of secrets."""
+    return tuple(it.strip() for it in text.split(",") if it.strip()) or SECRETS
+
+
+def redact_shown(value: Any) -> Any:
+    """Return a diff, or a followed replay, as JSON values without the secrets of its runs.
+
+    What it says of them was compared before: a difference between two secrets stays one.
+    """
+    # RE2 is loaded by the first text that is searched.
+    from awaken.redaction.detectors import select_detectors  # noqa: PLC0415
+
+    return _redact_parts(msgspec.to_builtins(value), select_detectors(SECRETS), 0)
+
+
+def _redact_parts(value: Any, detectors: Any, depth: int) -> Any:
+    """Redact each entry by itself: one walk over all of them would cut a long list off."""
+    from awaken.redaction.replacement import redact_value  # noqa: PLC0415 - as above
+
+    if depth < _PARTS_DEPTH and isinstance(value, list | tuple):
+        return [_redact_parts(it, detectors, depth + 1) for it in value]
+    if depth < _PARTS_DEPTH and isinstance(value, dict):
+        shown: dict[str, Any] = {}
+        for name, it in value.items():
+            if isinstance(it, dict | list | tuple):
+                shown[name] = _redact_parts(it, detectors, depth + 1)
+            else:
+                # With its name, which may say that it is a secret.
+                shown |= redact_value({name: it}, detectors)
+        return shown
+    return redact_value(value, detectors)
+
+
 def redact_recording(recording: Recording, detectors: Sequence[str]) -> Recording:
     """Return a recording with what the detectors find replaced, and their names.
+
+    Secrets are always searched for, whatever else is named.
 
     Raises:
         InvalidSpec: There is no such detector.
@@ -75,14 +116,14 @@ def redact_recording(recording: Recording, detectors: Sequence[str]) -> Recordin
     # RE2 is loaded by the first text that is searched.
     from awaken.redaction.detectors import select_detectors  # noqa: PLC0415
 
-    chosen = select_detectors(detectors)
+    chosen = select_detectors((*SECRETS, *detectors))
     document = msgspec.json.decode(encode_recording(recording))
     redaction = _Redaction(chosen)
     redaction.redact_document(document)
     if not redaction.found:
         return recording
     document["redacted"] = sorted({*recording.redacted, *redaction.found})
-    return decode_recording(msgspec.json.encode(document))
+    return renew_result_digests(decode_recording(msgspec.json.encode(document)))
 
 
 class _Redaction:

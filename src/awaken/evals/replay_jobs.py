@@ -7,6 +7,8 @@ cancel it. If its process ends, the replay is lost and says so; nothing outside 
 
 import asyncio
 import logging
+from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -108,9 +110,15 @@ class ReplayJobs:
             raise TooManyReplays(limit=self._limits.at_once)
 
     async def begin(
-        self, recording: Recording, spec: ReplaySpec, pinned: PinnedConfig | None, by: str
+        self,
+        recording: Recording,
+        spec: ReplaySpec,
+        pinned: PinnedConfig | None,
+        by: str,
+        *,
+        acts_for_user: bool = True,
     ) -> ReplayRecord:
-        """Begin a replay in a task of this process.
+        """Begin a replay in a task of this process; see `Replays.replay` for whom it acts.
 
         Raises:
             TooManyReplays: This process does as many as it may.
@@ -121,8 +129,9 @@ class ReplayJobs:
         self._starting += 1
         try:
             record = await self._create(recording.run.run_id, spec, pinned, by)
+            work = partial(self._replay, record, recording, acts_for_user=acts_for_user)
             task = asyncio.create_task(
-                self._follow_through(record, recording), name=f"replay {record.replay_id}"
+                self._follow_through(record, work), name=f"replay {record.replay_id}"
             )
         finally:
             self._starting -= 1
@@ -208,11 +217,11 @@ class ReplayJobs:
         if tasks:
             await asyncio.wait(tasks, timeout=10)
 
-    async def _follow_through(self, record: ReplayRecord, recording: Recording) -> None:
+    async def _follow_through(
+        self, record: ReplayRecord, replay: Callable[[], Coroutine[Any, Any, None]]
+    ) -> None:
         """Replay while this process says that it is alive; the first end that is written counts."""
-        work = asyncio.create_task(
-            self._replay(record, recording), name=f"work of replay {record.replay_id}"
-        )
+        work = asyncio.create_task(replay(), name=f"work of replay {record.replay_id}")
         try:
             while not work.done():
                 await asyncio.wait([work], timeout=self._limits.alive_ms / 3_000)
@@ -227,9 +236,11 @@ class ReplayJobs:
             work.cancel()
             await asyncio.wait([work])
 
-    async def _replay(self, record: ReplayRecord, recording: Recording) -> None:
+    async def _replay(
+        self, record: ReplayRecord, recording: Recording, *, acts_for_user: bool
+    ) -> None:
         try:
-            result = await self._replays.replay(recording, record.spec)
+            result = await self._replays.replay(recording, record.spec, acts_for_user=acts_for_user)
             kept = await self._keep(record.replay_id, recording, result)
         except AwakenError as error:
             problem, code = str(error), error.code
@@ -339,6 +350,19 @@ class ReplayJobs:
         if old.result is not None:
             await self._evals.delete_eval_objects([old.result])
         await self._engine.services.profile.delete_entry(owner_of(run_id), replay_id)
+
+
+async def list_kept_results(engine: RunEngine) -> list[str]:
+    """Return the objects of the results of all replays that are kept."""
+    profile = engine.services.profile
+    index = await profile.find_entry(INDEX, INDEX)
+    found: list[str] = []
+    for _, run_id, replay_id in () if index is None else index.value:
+        entry = await profile.find_entry(owner_of(run_id), replay_id)
+        if entry is not None:
+            record = msgspec.convert(entry.value, ReplayRecord)
+            found += () if record.result is None else (record.result,)
+    return found
 
 
 def owner_of(run_id: str) -> str:

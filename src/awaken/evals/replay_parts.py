@@ -3,8 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 from awaken.contracts.evals.errors import RecordingEnded
-from awaken.contracts.evals.recordings import RecordedStep, Recording
+from awaken.contracts.evals.recordings import RecordedCall, RecordedStep, Recording
+from awaken.contracts.models.budgets import SHARED_LEDGER
 from awaken.contracts.models.inference import TokenUsage
 from awaken.contracts.models.model_specs import ModelSpec
 from awaken.contracts.state.context_state import (
@@ -14,6 +17,11 @@ from awaken.contracts.state.context_state import (
     ObligationKind,
 )
 from awaken.contracts.state.profile import ProfileEntry, ProfileStore
+from awaken.contracts.suspension.remembered_answers import (
+    FORGOTTEN,
+    SHARED_ANSWERS,
+    RememberedAnswer,
+)
 from awaken.runtime.context.compaction import CompactionPlan
 from awaken.runtime.context.summaries import Compactor, Summary, SummaryJob
 
@@ -21,7 +29,11 @@ _NO_MODEL = ModelSpec(id="recorded", provider_id="recorded", upstream_model="rec
 
 
 class ReplayClock:
-    """Shows the times of the recorded run: each step begins when it began then."""
+    """Shows the times of the recorded run: each step begins, and its calls end, when they did then.
+
+    What the run waited for passes between two activations, as it did then: it is no time in which
+    the run was active.
+    """
 
     def __init__(self, start_ms: int) -> None:
         self._start = self._now = start_ms
@@ -36,7 +48,48 @@ class ReplayClock:
 
     def begin_step(self, step: RecordedStep) -> None:
         """Move to the end of a step's inference; time never goes back."""
-        self._now = max(self._now, step.at + step.ms)
+        self._move(step.at + step.ms)
+
+    def end_call(self, recording: Recording, step: int, call: RecordedCall) -> None:
+        """Move to when a call of a step had ended: before the next step began."""
+        recorded = _find_step(recording, step)
+        if recorded is None or (_has_waited(recording, recorded) and not call.decisions):
+            self._move(self._now if recorded is None else recorded.at + recorded.ms + call.ms)
+        else:
+            self._move(_find_end(recording, step))
+
+    def resume(self, recording: Recording, step: int) -> None:
+        """Move to when the run went on that had waited in a step; its decided calls come then."""
+        recorded = _find_step(recording, step)
+        calls = () if recorded is None else recorded.calls
+        took = max((it.ms for it in calls if it.decisions), default=0)
+        self._move(_find_end(recording, step) - took)
+
+    def _move(self, to_ms: int) -> None:
+        self._now = max(self._now, to_ms)
+
+
+def _find_step(recording: Recording, number: int) -> RecordedStep | None:
+    steps, place = recording.steps, number - 1
+    return steps[place] if 0 <= place < len(steps) and steps[place].n == number else None
+
+
+def _has_waited(recording: Recording, step: RecordedStep) -> bool:
+    """Whether the run waited in or after a step, so that its end is behind a wait."""
+    after = _find_step(recording, step.n + 1)
+    is_resumed = after is not None and after.resumed_as is not None
+    return is_resumed or any(it.decisions for it in step.calls)
+
+
+def _find_end(recording: Recording, step: int) -> int:
+    """Return when a step had ended: the next one asked, or the run ended; 0 if that is unknown."""
+    own, after, run = _find_step(recording, step), _find_step(recording, step + 1), recording.run
+    if own is None or not own.at:
+        return 0
+    if after is not None and after.at:
+        return after.at
+    # No other step has asked: the run was stopped behind this one.
+    return 0 if run.duration_ms is None else run.created_at + run.duration_ms
 
 
 class SeededIds:
@@ -129,11 +182,20 @@ def _read_marks(stored: Any) -> tuple[CompactionMark, ...]:
 
 
 class OverlaidProfiles:
-    """Reads entries of another store, and keeps all changes in a store of its own."""
+    """Reads entries of another store, and keeps all changes in a store of its own.
 
-    def __init__(self, below: ProfileStore, own: ProfileStore) -> None:
+    Of remembered decisions it has those that the recorded run found: what people decided for
+    later calls since it began, and what they took back since, is not there. Recorded answers cost
+    nothing: without live models no budget that others share is used up.
+    """
+
+    def __init__(
+        self, below: ProfileStore, own: ProfileStore, began_at: int, *, is_live: bool
+    ) -> None:
         self._below = below
         self._own = own
+        self._began_at = began_at
+        self._is_live = is_live
         self._removed: set[tuple[str, str]] = set()
 
     async def find_entry(self, owner: str, key: str) -> ProfileEntry | None:
@@ -141,7 +203,20 @@ class OverlaidProfiles:
         found = await self._own.find_entry(owner, key)
         if found is not None or (owner, key) in self._removed:
             return found
-        return await self._below.find_entry(owner, key)
+        return self._take_back(await self._below.find_entry(owner, key))
+
+    def _take_back(self, entry: ProfileEntry | None) -> ProfileEntry | None:
+        """Return an entry as the recorded run found it, as far as that is known."""
+        if entry is None or (entry.key == SHARED_LEDGER and not self._is_live):
+            return None
+        if entry.key == FORGOTTEN.name and entry.updated_at >= self._began_at:
+            # Which of them were forgotten before is not kept.
+            return None
+        if entry.key != SHARED_ANSWERS.name:
+            return entry
+        answers = msgspec.convert(entry.value, dict[str, RememberedAnswer])
+        kept = {name: it for name, it in answers.items() if it.decided_at < self._began_at}
+        return msgspec.structs.replace(entry, value=msgspec.to_builtins(kept))
 
     async def save_entry(self, entry: ProfileEntry) -> None:
         """Write an entry."""
@@ -163,7 +238,8 @@ class OverlaidProfiles:
 
     async def list_entries(self, owner: str) -> tuple[ProfileEntry, ...]:
         """Return an owner's entries sorted by key."""
-        below = {it.key: it for it in await self._below.list_entries(owner)}
+        found = map(self._take_back, await self._below.list_entries(owner))
+        below = {it.key: it for it in found if it is not None}
         kept = {key: it for key, it in below.items() if (owner, key) not in self._removed}
         own = {it.key: it for it in await self._own.list_entries(owner)}
         merged = {**kept, **own}

@@ -1,5 +1,6 @@
 """Results of evals as documents: for people, for CI, and as baselines of later evals."""
 
+import re
 from collections.abc import Sequence
 from enum import IntEnum
 from typing import Any
@@ -9,13 +10,20 @@ import msgspec
 
 from awaken.contracts.evals.errors import InvalidDataset
 from awaken.contracts.evals.eval_runs import EvalItem, EvalStatus, ItemStatus
-from awaken.contracts.evals.verdicts import EvalComparison, Interval, ScorerFigures
+from awaken.contracts.evals.verdicts import (
+    EvalComparison,
+    GateStatus,
+    Interval,
+    ScorerFigures,
+)
 
 from .evaluating import EvalResult
 
 FORMAT = "eval/1"
+_NO_XML = re.compile(r"[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""What no document of XML 1.0 can have, and the carriage return, which it does not keep."""
 MISSING_MAX = 0.02
-"""The share of samples that providers may fail, unless the gate says otherwise."""
+"""The share of samples that providers may fail, without a gate."""
 
 
 class ExitCode(IntEnum):
@@ -30,13 +38,16 @@ class ExitCode(IntEnum):
 
 def choose_exit(result: EvalResult) -> ExitCode:
     """Return the exit code of a result."""
-    gate = result.record.spec.gate or {}
-    share = sum(it.status is ItemStatus.INFRA_ERROR for it in result.items) / max(
-        1, result.record.planned
-    )
-    if share > float(gate.get("max_missing", MISSING_MAX)):
-        return ExitCode.INFRA_ERRORS
+    failed = sum(it.status is ItemStatus.INFRA_ERROR for it in result.items)
+    if result.gate is not None:
+        # The gate, of the eval or of the dataset, says how many may be missing.
+        lacks = [it for it in result.gate.checks if it.condition == "max_missing"]
+        is_lacking = any(it.status is not GateStatus.PASSED for it in lacks)
+    else:
+        is_lacking = failed / max(1, result.record.planned) > MISSING_MAX
     has_cut = any(it.status is ItemStatus.CUT for it in result.items)
+    if failed and is_lacking and not has_cut:
+        return ExitCode.INFRA_ERRORS
     if has_cut or result.record.status not in (EvalStatus.DONE, EvalStatus.INCOMPLETE):
         return ExitCode.INCOMPLETE
     return ExitCode.PASSED if result.is_passed else ExitCode.GATE_FAILED
@@ -71,6 +82,7 @@ def to_markdown(result: EvalResult) -> str:
         "",
         f"{_say_end(result)} {len(result.items)} of {record.planned} samples, "
         f"mode {record.spec.mode}.",
+        *([] if record.problem is None else ["", f"It ended {record.status}: {record.problem}"]),
         "",
         "| variant | scorer | rate | 95 % | samples | errors | missing |",
         "| --- | --- | --- | --- | --- | --- | --- |",
@@ -134,7 +146,8 @@ def _list_failures(items: Sequence[EvalItem], limit: int = 50) -> list[str]:
     lines = ["Samples that did not pass:", ""]
     for it in failed[:limit]:
         where = f"{it.case_id} / {it.variant} / {it.sample}"
-        lines.append(f"- `{where}`: {'; '.join(describe_item(it))}")
+        # One line for each: what an agent said may have its own.
+        lines.append(f"- `{where}`: {' '.join('; '.join(describe_item(it)).split())}")
     if len(failed) > limit:
         lines.append(f"- and {len(failed) - limit} more")
     return lines
@@ -151,7 +164,11 @@ def describe_item(item: EvalItem) -> list[str]:
 
 
 def to_junit(result: EvalResult) -> bytes:
-    """Return a result as JUnit XML: one suite for each variant, one test for each case."""
+    """Return a result as JUnit XML: one suite for each variant, one test for each case.
+
+    A gate, and an eval that did not end, are a suite of their own: whatever `choose_exit` does not
+    call passed has a failure or an error.
+    """
     root = ET.Element("testsuites")
     for variant in dict.fromkeys(it.variant for it in result.items):
         own = [it for it in result.items if it.variant == variant]
@@ -167,9 +184,33 @@ def to_junit(result: EvalResult) -> bytes:
         for name, count in counts.items():
             suite.set(name, str(count))
         suite.set("time", f"{sum(it.ms or 0 for it in own) / 1000:.3f}")
+    _add_end(root, result)
     ET.indent(root)
     data: bytes = ET.tostring(root, encoding="utf-8", xml_declaration=True)
     return data
+
+
+def _add_end(root: ET.Element, result: EvalResult) -> None:
+    """Add how the eval ended: what its gate says, or what kept it from its end."""
+    code, gate = choose_exit(result), result.gate
+    is_over = code in (ExitCode.PASSED, ExitCode.GATE_FAILED)
+    if gate is None and is_over:
+        return
+    name = result.record.spec.dataset_id
+    is_failed = is_over and code is ExitCode.GATE_FAILED
+    suite = ET.SubElement(root, "testsuite", name=name, tests="1", skipped="0", time="0.000")
+    suite.set("failures", str(int(is_failed)))
+    suite.set("errors", str(int(not is_over)))
+    what = "(eval)" if gate is None else "(gate)"
+    made = ET.SubElement(suite, "testcase", name=what, classname=name, time="0.000")
+    if code is ExitCode.PASSED:
+        return
+    checks = () if gate is None else gate.checks
+    lines = [f"{it.condition}: {it.status}. {it.reason}" for it in checks]
+    problem = result.record.problem or f"it ended {result.record.status}"
+    message = f"the gate {gate.status}" if gate is not None and is_over else problem
+    found = ET.SubElement(made, "failure" if is_failed else "error", message=_clean(message))
+    found.text = _clean("\n".join(lines)) or None
 
 
 def _add_case(
@@ -194,4 +235,4 @@ def _add_case(
 
 def _clean(text: str) -> str:
     """Return a text without characters that XML does not have."""
-    return "".join(it for it in text if it in "\t\n" or it >= " ")
+    return _NO_XML.sub("", text)

@@ -4,13 +4,19 @@ import msgspec
 
 from awaken.contracts.errors import AwakenError
 from awaken.contracts.evals.eval_runs import EvalItem
-from awaken.contracts.evals.scores import ModelAsk
 
 from .driving import list_items
 from .evaluating import EvalResult
 from .judging import CallPurse, RuntimeAsk
-from .outcomes import build_outcome, merge_turns
-from .preparing import PreparedEval, make_case_scorers, prepare_eval
+from .outcomes import (
+    SCRIPT_UNUSED,
+    build_outcome,
+    merge_turns,
+    name_unscored,
+    settle_scores,
+)
+from .pairs import add_other, score_pair
+from .preparing import PreparedEval, expects_failure, make_case_scorers, prepare_eval
 from .results import hash_cases, summarize_eval
 from .runner import EvalRunner
 from .samples import group_of, list_group_budgets, run_of, thread_of
@@ -29,13 +35,17 @@ async def rescore_eval(runner: EvalRunner, eval_id: str, revision: int | None = 
     Raises:
         UnknownEval: There is no such eval.
         EvalError: The dataset was deleted, or a scorer does not fit.
+        BudgetExceeded: Of the budget of the eval nothing is left for its judges.
     """
     record = await runner.load(eval_id)
     spec = msgspec.structs.replace(record.spec, revision=revision, has_drafts=True)
     prepared = await prepare_eval(runner.parts, spec, record.publications)
-    items = []
-    for item in await list_items(runner.parts.evals, eval_id):
-        items.append(await _rescore(runner, eval_id, prepared, item))
+    items, first = [], spec.variants[0].name
+    kept = await list_items(runner.parts.evals, eval_id)
+    leads = {(it.case_id, it.sample): it for it in kept if it.variant == first}
+    for item in kept:
+        lead = leads.get((item.case_id, item.sample))
+        items.append(await _rescore(runner, eval_id, prepared, item, lead))
     figures = await summarize_eval(runner.parts, record, prepared, items)
     return EvalResult(
         record=record, items=tuple(items), figures=figures, hashes=hash_cases(prepared.revision)
@@ -43,7 +53,11 @@ async def rescore_eval(runner: EvalRunner, eval_id: str, revision: int | None = 
 
 
 async def _rescore(
-    runner: EvalRunner, eval_id: str, prepared: PreparedEval, item: EvalItem
+    runner: EvalRunner,
+    eval_id: str,
+    prepared: PreparedEval,
+    item: EvalItem,
+    lead: EvalItem | None,
 ) -> EvalItem:
     given = prepared.cases.get(item.case_id)
     if given is None or item.run_id is None or item.status.is_missing:
@@ -63,11 +77,20 @@ async def _rescore(
         model_id=prepared.spec.judge_model_id,
     )
     parts = runner.parts
-    ask: ModelAsk = RuntimeAsk(parts.control.engine, parts.evals, parts.ids, purse)
+    ask = RuntimeAsk(parts.control.engine, parts.evals, parts.ids, purse)
     outcome = build_outcome(given, merge_turns(recordings))
-    scorers = make_case_scorers(parts, prepared, given.case, ask)
-    scores = tuple([await it.score(outcome) for it in scorers])
-    return msgspec.structs.replace(item, scores=scores)
+    outcome = await add_other(outcome, lead, parts.recorder)
+    scorers = make_case_scorers(parts, prepared, given.case, item.variant, ask)
+    scores = await score_pair(scorers, outcome, prepared.spec.variants[0].name)
+    if ask.refusal is not None:
+        raise ask.refusal
+    specs = prepared.scorers_of(given.case, item.variant)
+    # A sample that failed does not pass because its run is scored once more.
+    is_script = (item.error or "").startswith(SCRIPT_UNUSED)
+    can_expect = expects_failure(specs) and not is_script
+    status, scores = settle_scores(item.status, scores, can_expect=can_expect)
+    rescored = msgspec.structs.replace(item, status=status, scores=scores, unscored=())
+    return name_unscored(rescored, specs)
 
 
 def _count_turns(run_id: str, thread_id: str) -> int:

@@ -1,5 +1,6 @@
 """What an eval says: figures of its variants, comparisons, and its gate."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -7,7 +8,7 @@ import msgspec
 
 from awaken.contracts.evals.cases import DatasetRevision
 from awaken.contracts.evals.errors import NotComparable, UnknownEval
-from awaken.contracts.evals.eval_runs import EvalItem, EvalRecord
+from awaken.contracts.evals.eval_runs import EvalItem, EvalRecord, EvalStatus
 from awaken.contracts.evals.store import EvalStore
 from awaken.contracts.evals.verdicts import (
     Calibration,
@@ -23,7 +24,12 @@ from awaken.scoring.gates import GateEvidence, evaluate_gate, parse_gate
 
 from .calibrating import calibrate_all
 from .driving import list_items
+from .planning import list_simulated
 from .preparing import EvalParts, PreparedEval
+
+ITEMS_ON_LOOP = 400
+"""Up to so many items are compared on the event loop: in about a tenth of a second. 10,000 take
+several seconds for each scorer."""
 
 
 class EvalFigures(Record, frozen=True, kw_only=True):
@@ -45,6 +51,13 @@ class ComparedEval(msgspec.Struct, frozen=True, kw_only=True):
     """The hashes of its cases, by id."""
 
 
+class ComparedEvals(Record, frozen=True, kw_only=True):
+    """The variants of the second eval against those of the first."""
+
+    comparisons: tuple[EvalComparison, ...]
+    warnings: tuple[str, ...] = ()
+
+
 class EvalEvidence(msgspec.Struct, frozen=True, kw_only=True):
     """What the figures of an eval are made from."""
 
@@ -53,6 +66,8 @@ class EvalEvidence(msgspec.Struct, frozen=True, kw_only=True):
     gate: Mapping[str, Any] | None = None
     calibrations: Mapping[str, Calibration] = {}
     tags: Mapping[str, Sequence[str]] = {}
+    simulated: Sequence[str] = ()
+    """Cases whose tools a model simulates."""
     look: SequentialLook | None = None
 
 
@@ -70,12 +85,37 @@ async def summarize_eval(
     evidence = EvalEvidence(
         own=ComparedEval(record=record, items=items, hashes=hash_cases(prepared.revision)),
         baseline=baseline,
-        gate=record.spec.gate or prepared.revision.gate,
+        gate=prepared.gate,
         calibrations=await calibrate_all(parts.evals, items),
         tags={it.id: it.tags for it in prepared.revision.cases},
+        simulated=list_simulated(record.spec, [it.case for it in prepared.cases.values()]),
         look=look,
     )
-    return build_figures(evidence)
+    return await compute_figures(evidence)
+
+
+async def compute_figures(evidence: EvalEvidence) -> EvalFigures:
+    """Return the figures of an eval; those of a large one do not hold up the event loop.
+
+    Raises:
+        NotComparable: The baseline was made in another mode.
+        InvalidGate: The gate cannot be read.
+    """
+    baseline = () if evidence.baseline is None else evidence.baseline.items
+    if len(evidence.own.items) + len(baseline) <= ITEMS_ON_LOOP:
+        return build_figures(evidence)
+    return await asyncio.to_thread(build_figures, evidence)
+
+
+async def compute_comparison(first: ComparedEval, second: ComparedEval) -> ComparedEvals:
+    """Compare two evals as `compare_ended` does; large ones do not hold up the event loop.
+
+    Raises:
+        NotComparable: They tried different things, one has no sample, or nothing scored both.
+    """
+    if len(first.items) + len(second.items) <= ITEMS_ON_LOOP:
+        return compare_ended(first, second)
+    return await asyncio.to_thread(compare_ended, first, second)
 
 
 def build_figures(evidence: EvalEvidence) -> EvalFigures:
@@ -125,7 +165,9 @@ def _judge(evidence: EvalEvidence, gate: Mapping[str, Any]) -> GateResult:
             baseline_variant=variant if has_baseline else "",
             tags=evidence.tags,
             calibrations=evidence.calibrations,
+            simulated=evidence.simulated,
             seed=spec.seed,
+            look=evidence.look,
         ),
     )
 
@@ -152,6 +194,7 @@ def compare_evals(
             f"revision {one.revision} is compared with {two.revision}; "
             f"{len(changed)} changed cases are left out"
         )
+    told += _warn_of_end(first)
     old = [it for it in first.items if it.case_id not in changed]
     new = [it for it in second.items if it.case_id not in changed]
     known = list_variants(first.items)
@@ -160,6 +203,43 @@ def compare_evals(
         for it in list_variants(second.items)
         if known
     )
+
+
+def compare_ended(first: ComparedEval, second: ComparedEval) -> ComparedEvals:
+    """Compare two evals as people ask for it: what was not tried is not called the same.
+
+    Raises:
+        NotComparable: They tried different things, one has no sample, or nothing scored both.
+    """
+    one, two = first.record, second.record
+    check_comparable(one, two)
+    check_tried(one, first.items, two)
+    check_tried(two, second.items, one)
+    warnings: list[str] = []
+    found = compare_evals(first, second, None, warnings)
+    warnings += _warn_of_end(second)
+    if not any(it.scorers for it in found):
+        problem = "no scorer has scored samples of both"
+        raise NotComparable(first=one.eval_id, second=two.eval_id, problem=problem)
+    return ComparedEvals(comparisons=found, warnings=tuple(warnings))
+
+
+def check_tried(record: EvalRecord, items: Sequence[EvalItem], other: EvalRecord) -> None:
+    """Refuse to compare with an eval that has no sample.
+
+    Raises:
+        NotComparable: It has none.
+    """
+    if not items:
+        problem = f"'{record.eval_id}' is {record.status} and has no sample"
+        raise NotComparable(first=record.eval_id, second=other.eval_id, problem=problem)
+
+
+def _warn_of_end(compared: ComparedEval) -> list[str]:
+    record, count = compared.record, len(compared.items)
+    if record.status is EvalStatus.DONE:
+        return []
+    return [f"eval '{record.eval_id}' is {record.status}: {count} of {record.planned} samples"]
 
 
 def find_changed(first: ComparedEval, second: ComparedEval) -> set[str]:

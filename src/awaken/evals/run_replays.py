@@ -112,8 +112,12 @@ class RunReplays:
         spec, _ = await self._pin(recording, spec, by)
         return await self._replays.replay(recording, spec)
 
-    async def begin(self, run_id: str, spec: ReplaySpec, by: str = "") -> FollowedReplay:
+    async def begin(
+        self, run_id: str, spec: ReplaySpec, by: str = "", *, acts_for_user: bool = True
+    ) -> FollowedReplay:
         """Begin a replay of a run in the background; see `jobs` for how to follow it.
+
+        A live replay acts for the run's user unless `acts_for_user` is false: then for nobody.
 
         Raises:
             UnknownRun: There is no such run.
@@ -124,7 +128,8 @@ class RunReplays:
         self.jobs.check_room()
         recording = await self._recordings.record(run_id, ())
         spec, pinned = await self._pin(recording, spec, by)
-        return FollowedReplay(replay=await self.jobs.begin(recording, spec, pinned, by))
+        begun = await self.jobs.begin(recording, spec, pinned, by, acts_for_user=acts_for_user)
+        return FollowedReplay(replay=begun)
 
     async def load_replayed(
         self, run_id: str, replay_id: str, detectors: Sequence[str] = SECRETS

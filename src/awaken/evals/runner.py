@@ -19,22 +19,24 @@ from awaken.contracts.evals.errors import InvalidEval, UnknownEval
 from awaken.contracts.evals.eval_runs import EvalItem, EvalRecord, EvalSpec, EvalStatus
 from awaken.contracts.evals.store import EvalQuery
 from awaken.contracts.evals.verdicts import ComparisonVerdict, SequentialLook
+from awaken.contracts.evals.worlds import ModelSource
 from awaken.contracts.models.budgets import SHARED_LEDGER, decode_ledger, group_scope
 from awaken.contracts.models.model_specs import NANOS
+from awaken.contracts.state.profile import OPEN_EVALS
 from awaken.redaction import describe_error
 from awaken.scoring.comparisons import plan_look
+from awaken.scoring.cost import count_tokens
 from awaken.scoring.statistics.power import LOOKS
 
 from .claims import WorkClaims
 from .driving import EvalDriver, cancel_children, find_status, list_items
+from .planning import MODELS
 from .preparing import EvalParts, PreparedEval, prepare_eval
-from .results import check_comparable, summarize_eval
+from .results import check_comparable, check_tried, summarize_eval
 from .samples import group_of, list_group_budgets
 
 logger = logging.getLogger(__name__)
 
-OPEN_EVALS = "evals"
-"""The profile entry that lists evals which have not ended."""
 _OPEN = (EvalStatus.PLANNED, EvalStatus.RUNNING)
 OnItem = Callable[[EvalItem], None]
 
@@ -62,6 +64,7 @@ class EvalRunner:
             EvalExists: Its id is taken.
         """
         prepared = await prepare_eval(self.parts, spec, by=by)
+        spec = prepared.spec
         eval_id = spec.id or self.parts.ids.new_id()
         record = EvalRecord(
             eval_id=eval_id,
@@ -75,11 +78,22 @@ class EvalRunner:
             created_at=self.parts.clock.now_ms(),
         )
         if spec.baseline is not None:
-            check_comparable(await self.load(spec.baseline, tenant_id), record)
+            await self._check_baseline(spec.baseline, record)
         # Listed first: an eval that is not listed would never be taken over.
         await self._list_open(eval_id, is_open=True)
         await self.parts.evals.create_eval(record)
         return record
+
+    async def _check_baseline(self, eval_id: str, record: EvalRecord) -> None:
+        """Refuse a baseline that could not be compared, before anything is spent.
+
+        Raises:
+            NotComparable: It tried something else, or it ended without a sample.
+        """
+        baseline = await self.load(eval_id, record.tenant_id)
+        check_comparable(baseline, record)
+        if baseline.status.is_terminal:
+            check_tried(baseline, await self.parts.evals.list_eval_items(eval_id, limit=1), record)
 
     async def load(self, eval_id: str, tenant_id: str | None = None) -> EvalRecord:
         """Load an eval.
@@ -133,7 +147,10 @@ class EvalRunner:
             if record.status is not status:
                 continue
             ended = msgspec.structs.replace(
-                record, status=EvalStatus.CANCELLED, finished_at=self.parts.clock.now_ms()
+                record,
+                status=EvalStatus.CANCELLED,
+                spent=await self._count_spent(record),
+                finished_at=self.parts.clock.now_ms(),
             )
             if await self.parts.evals.update_eval(ended, was=status):
                 await self._list_open(eval_id, is_open=False)
@@ -282,23 +299,24 @@ class EvalRunner:
         """Sum up an eval whose items are written, and end it."""
         items = await list_items(self.parts.evals, record.eval_id)
         status = find_status(items, record.planned)
-        figures = await summarize_eval(self.parts, record, prepared, items)
+        # What was looked at before is judged by the bound of the last look, not as if for once.
+        look = plan_look(len(items), record.planned) if record.looks else None
+        figures = await summarize_eval(self.parts, record, prepared, items, look)
         summary = msgspec.to_builtins(figures)
-        return await self._end(record, status, summary, await self._count_spent(record, items))
+        return await self._end(record, status, summary)
 
     async def _end(
         self,
         record: EvalRecord,
         status: EvalStatus,
         summary: dict[str, Any] | None = None,
-        spent: dict[str, Any] | None = None,
         problem: str | None = None,
     ) -> EvalRecord:
         ended = msgspec.structs.replace(
             record,
             status=status,
             summary=summary or {},
-            spent=spent or {},
+            spent=await self._count_spent(record),
             problem=problem,
             finished_at=self.parts.clock.now_ms(),
         )
@@ -317,15 +335,19 @@ class EvalRunner:
         now = self.parts.clock.now_ms()
         await profile.change_entry(OPEN_EVALS, OPEN_EVALS, change, now=now)
 
-    async def _count_spent(self, record: EvalRecord, items: list[EvalItem]) -> dict[str, Any]:
+    async def _count_spent(self, record: EvalRecord) -> dict[str, Any]:
         """Return what an eval has spent: by its ledger if it has one, else by its items."""
-        spent = count_items(items)
-        if list_group_budgets(record.spec):
+        items = await list_items(self.parts.evals, record.eval_id)
+        spent = count_items(items, is_live=MODELS[record.spec.mode] is ModelSource.LIVE)
+        if budgets := list_group_budgets(record.spec):
             profile = self.parts.control.engine.services.profile
             owner = group_scope(group_of(record.eval_id))
             entry = await profile.find_entry(owner, SHARED_LEDGER)
             ledger = decode_ledger(None if entry is None else entry.value).spent
-            spent |= {"tokens": ledger.tokens, "cost_usd": ledger.nanos / NANOS}
+            spent["tokens"] = ledger.tokens
+            if ledger.nanos or any(it.cost_usd is not None for it in budgets):
+                # Otherwise a model without a price would seem to be free.
+                spent["cost_usd"] = ledger.nanos / NANOS
         return spent
 
     def watch(self, eval_id: str, on_item: OnItem) -> Callable[[], None]:
@@ -386,16 +408,23 @@ class _TimeLimit:
             self._timer.cancel()
 
 
-def count_items(items: list[EvalItem]) -> dict[str, Any]:
-    """Return what items and their judges have used; a cost that is not known is None."""
-    tokens, costs, judged = 0, [], 0.0
+def count_items(items: list[EvalItem], *, is_live: bool = True) -> dict[str, Any]:
+    """Return what items and their judges have spent, as far as it is known; None if none of it is.
+
+    Recorded and scripted answers are not paid for: there, only judges spend.
+    """
+    tokens: list[float | None] = []
+    costs: list[float | None] = []
     for item in items:
-        if item.usage is not None:
-            tokens += (item.usage.prompt_tokens or 0) + (item.usage.completion_tokens or 0)
-        if item.cost_usd is not None:
+        if is_live and item.usage is not None:
+            tokens.append(count_tokens(item.usage))
             costs.append(item.cost_usd)
-        for score in item.scores:
-            if score.judge is not None:
-                tokens += score.judge.tokens or 0
-                judged += score.judge.cost_usd or 0.0
-    return {"tokens": tokens, "cost_usd": sum(costs) + judged if costs or judged else None}
+        judges = [it.judge for it in item.scores if it.judge is not None]
+        tokens += [it.tokens for it in judges]
+        costs += [it.cost_usd for it in judges]
+    return {"tokens": _add_known(tokens), "cost_usd": _add_known(costs)}
+
+
+def _add_known(amounts: list[float | None]) -> float | None:
+    known = [it for it in amounts if it is not None]
+    return sum(known) if known or not amounts else None

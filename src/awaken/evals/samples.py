@@ -5,15 +5,13 @@ from typing import Any
 
 import msgspec
 
-from awaken.contracts.evals.cases import Case
+from awaken.contracts.evals.cases import Case, CaseTurn
 from awaken.contracts.evals.errors import InvalidEval
 from awaken.contracts.evals.eval_runs import EvalSpec
-from awaken.contracts.evals.recordings import Recording
+from awaken.contracts.evals.recordings import RecordedRun, Recording
 from awaken.contracts.evals.worlds import (
     ModelSource,
     OnQuestion,
-    PlannedDecision,
-    ScriptedTurn,
     Variant,
     World,
 )
@@ -23,10 +21,12 @@ from awaken.contracts.models.budgets import Budget, BudgetScope
 from awaken.contracts.record import Record
 from awaken.contracts.runs.records import RunKind, RunRequest
 from awaken.contracts.state.keys import StoredValue
-from awaken.contracts.suspension.tickets import DecisionAction, Ticket, ToolCallResume
-from awaken.scoring.subsets import is_subset
+from awaken.contracts.suspension.permissions import PermissionScope
+from awaken.contracts.suspension.tickets import Asks, DecisionAction, Ticket, ToolCallResume
 
+from .decisions import FindCall, build_decision, find_planned, find_recorded
 from .planning import MODELS
+from .variants import describe_tool
 
 
 class SampleCase(Record, frozen=True, kw_only=True):
@@ -63,16 +63,18 @@ def build_world(
     spec: EvalSpec,
     given: SampleCase,
     variant: Variant | None = None,
-    script: Sequence[ScriptedTurn] | None = None,
+    turn: CaseTurn | None = None,
 ) -> World:
-    """Build what a sample is given instead of reality; `script` is that of a further turn."""
+    """Build what a sample is given instead of reality, in its first turn or in a further one."""
     case, models = given.case, MODELS[spec.mode]
     is_scripted = models is ModelSource.SCRIPTED
+    script = case.provider_script if turn is None else turn.provider_script
+    own = None if turn is None else turn.tools
     return World(
         models=models,
         recording=case.recording,
-        script=tuple(case.provider_script if script is None else script) if is_scripted else (),
-        tools=case.tools or spec.tools,
+        script=script if is_scripted else (),
+        tools=own or case.tools or spec.tools,
         decisions=case.decisions,
         on_question=case.on_question or OnQuestion.STOP,
         variant=variant,
@@ -94,7 +96,8 @@ def build_state(given: SampleCase) -> dict[str, StoredValue | None]:
 
 def _store_value(value: Any) -> StoredValue:
     version, data = 1, value
-    if isinstance(value, dict) and value.keys() == {"version", "data"}:
+    is_stored = isinstance(value, dict) and value.keys() == {"version", "data"}
+    if is_stored and type(value["version"]) is int:
         version, data = value["version"], value["data"]
     return StoredValue(version=version, data=msgspec.Raw(msgspec.json.encode(data)))
 
@@ -142,6 +145,12 @@ def list_group_budgets(spec: EvalSpec) -> tuple[Budget, ...]:
     return (Budget(scope=BudgetScope.GROUP, tokens=budget.tokens, cost_usd=budget.cost_usd),)
 
 
+def _list_recorded_budgets(run: RecordedRun | None) -> tuple[Budget, ...]:
+    """Return the limits of the recorded run itself; what others share is not spent by a sample."""
+    given = () if run is None else run.budgets
+    return tuple(it for it in given if it.scope is BudgetScope.RUN)
+
+
 class SampleSetup(Record, frozen=True, kw_only=True):
     """What all turns of a sample have in common."""
 
@@ -173,73 +182,76 @@ def build_request(
         context=setup.given.case.context or (kept.context if kept is not None else None),
         overrides=overrides or (kept.overrides if kept is not None and is_replayed else None),
         tool_choice=kept.tool_choice if kept is not None and is_replayed else None,
+        # What its client brought is part of what the agent was asked with.
+        frontend_tools=()
+        if kept is None
+        else tuple(describe_tool(it, setup.variant) for it in kept.frontend_tools),
+        output_schema=None if kept is None else kept.output_schema,
         tenant_id=setup.tenant_id,
         origin=RunOrigin.INTERNAL,
         purpose=RunKind.EVAL,
         publication=setup.publication,
         world=world,
-        budgets=list_budgets(setup.spec),
+        budgets=(*list_budgets(setup.spec), *_list_recorded_budgets(kept)),
         budget_group=group_of(setup.eval_id),
     )
 
 
 def choose_decisions(
-    tickets: Sequence[Ticket], world: World, recording: Recording | None
+    tickets: Sequence[Ticket], world: World, find_call: FindCall
 ) -> list[tuple[str, ToolCallResume]] | None:
     """Return decisions on all open questions of a sample; None if nothing decides one of them.
 
-    The case decides first, then the recording, then the rule for questions that nothing decides.
+    The case decides first, then the recorded call that `find_call` matches a ticket with, then the
+    rule for questions that nothing decides. What goes on by itself needs no decision.
     """
     made: list[tuple[str, ToolCallResume]] = []
     for ticket in tickets:
-        chosen = _choose_decision(ticket, world, recording)
-        if chosen is None:
+        chosen = _choose_decision(ticket, world, find_call)
+        if chosen is not None:
+            made.append((ticket.ticket_id, chosen))
+        elif find_next_deadline((ticket,)) is None:
             return None
-        made.append((ticket.ticket_id, chosen))
     return made
 
 
-def _choose_decision(
-    ticket: Ticket, world: World, recording: Recording | None
-) -> ToolCallResume | None:
-    decision_id = f"eval:{ticket.ticket_id}"
-    for planned in world.decisions:
-        if _fits(planned, ticket):
-            return ToolCallResume(
-                decision_id=decision_id, action=planned.action, result=planned.result
-            )
-    kept = _find_recorded(ticket, recording)
-    if kept is not None:
-        return ToolCallResume(
-            decision_id=decision_id,
-            action=kept.action,
-            result=kept.result,
-            reason=kept.reason,
-            arguments=kept.arguments,
-            is_text=kept.is_text,
-        )
+def find_next_deadline(tickets: Sequence[Ticket]) -> int | None:
+    """Return when a run goes on by itself: the end of a sleep or of a wait for an event, or None.
+
+    The deadline of a question to a person is none: nobody was asked.
+    """
+    times = (it.expires_at for it in tickets if it.asks is Asks.EVENT)
+    return min((it for it in times if it is not None), default=None)
+
+
+def _choose_decision(ticket: Ticket, world: World, find_call: FindCall) -> ToolCallResume | None:
+    planned = find_planned(world.decisions, ticket)
+    if planned is not None:
+        return planned
+    recorded = find_recorded(find_call(ticket), ticket)
+    if recorded is not None and recorded.decision is not None:
+        return _repeat_decision(ticket, recorded.decision)
     match world.on_question:
         case OnQuestion.APPROVE:
-            return ToolCallResume(decision_id=decision_id, action=DecisionAction.RESUME)
+            return build_decision(ticket, DecisionAction.RESUME, None)
         case OnQuestion.DENY:
-            return ToolCallResume(decision_id=decision_id, action=DecisionAction.CANCEL)
+            return build_decision(ticket, DecisionAction.CANCEL, None)
         case OnQuestion.STOP:
             return None
 
 
-def _fits(planned: PlannedDecision, ticket: Ticket) -> bool:
-    if planned.tool != ticket.tool_name:
-        return False
-    return planned.when is None or is_subset(planned.when, ticket.arguments)
-
-
-def _find_recorded(ticket: Ticket, recording: Recording | None) -> ToolCallResume | None:
-    """Return the decision that the recording has on the same question of an equal call."""
-    for step in () if recording is None else recording.steps:
-        for call in step.calls:
-            if call.tool != ticket.tool_name or call.arguments != ticket.arguments:
-                continue
-            for it in call.decisions:
-                if it.question.suspension.action == ticket.suspension.action:
-                    return it.decision
-    return None
+def _repeat_decision(ticket: Ticket, kept: ToolCallResume) -> ToolCallResume:
+    """Return a recorded decision for a call of a sample; nothing of it outlives the sample."""
+    remember = kept.remember
+    if remember is not None and remember.scope in (PermissionScope.PROJECT, PermissionScope.USER):
+        # Later calls of the recorded run were not asked about, so those of the sample are not.
+        remember = msgspec.structs.replace(remember, scope=PermissionScope.THREAD)
+    return ToolCallResume(
+        decision_id=f"world {ticket.ticket_id}",
+        action=kept.action,
+        result=kept.result,
+        reason=kept.reason,
+        arguments=kept.arguments,
+        remember=remember,
+        is_text=kept.is_text,
+    )

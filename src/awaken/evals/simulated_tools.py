@@ -32,6 +32,9 @@ async def simulate_call(
         "arguments": msgspec.to_builtins(arguments, enc_hook=str),
     }
     text = msgspec.json.encode(asked).decode()
+    if not run.agent.models:
+        problem = f"agent '{run.agent.spec.id}' has no model that could simulate it; give a stub"
+        return ToolOutput(result=_mark(ToolResult.error(descriptor.id, problem)))
     try:
         answer = await side_answer(run, [user(text)], (_SYSTEM,))
     except ModelError as error:

@@ -1,5 +1,6 @@
 """Variants: the agent of a recording with something changed."""
 
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -9,8 +10,7 @@ from awaken.contracts.errors import InvalidSpec
 from awaken.contracts.evals.recordings import Recording
 from awaken.contracts.evals.worlds import Variant, World
 from awaken.contracts.specs.agents import AgentSpec
-from awaken.contracts.tools.context import ToolContext
-from awaken.contracts.tools.tool import Tool, ToolDescriptor, ToolOutput
+from awaken.contracts.tools.tool import ToolDescriptor
 from awaken.runtime.resolution.registries import AgentSource, RegistrySet
 from awaken.runtime.resolution.resolver import DEFAULT_AGENT
 
@@ -33,7 +33,7 @@ def change_agents(
 def apply_variant(
     registries: RegistrySet, variant: Variant, recording: Recording | None
 ) -> RegistrySet:
-    """Return the registries with the changed agent.
+    """Return the registries with the changed agent; texts of tools change when it is equipped.
 
     Raises:
         InvalidSpec: A changed field does not exist, or does not fit.
@@ -49,15 +49,51 @@ def apply_variant(
         source = AgentSource(spec=spec)
     spec = change_spec(source.spec, variant)
     changed = replace(source, spec=spec)
-    if variant.model_id is not None:
+    # What the code gives the agent would win over its spec.
+    if variant.model_id is not None or "model_id" in variant.changes:
         changed = replace(changed, model=None)
-    if variant.instructions is not None:
+    if variant.instructions is not None or "system_prompt" in variant.changes:
         changed = replace(changed, instructions=None)
-    texts = variant.tool_descriptions
-    tools = {name: _describe(it, texts) for name, it in registries.tools.items()}
-    own = {name: _describe(it, texts) for name, it in changed.tools.items()}
-    changed = replace(changed, tools=own)
-    return replace(registries.with_agent(changed), tools=tools)
+    return registries.with_agent(changed)
+
+
+def describe_tool(descriptor: ToolDescriptor, variant: Variant | None) -> ToolDescriptor:
+    """Return a descriptor with the text that a variant has for it."""
+    text = None if variant is None else variant.tool_descriptions.get(descriptor.id)
+    return descriptor if text is None else msgspec.structs.replace(descriptor, description=text)
+
+
+def find_lost_agents(registries: RegistrySet, recording: Recording) -> dict[str, AgentSource]:
+    """Return the agents of a recording, and of the runs below it, that are gone here.
+
+    A delegate that none of these runs had is gone as well: the tool that would ask it answers as
+    it did then.
+    """
+    specs = {
+        name: spec
+        for it in _walk_runs(recording)
+        for name, spec in it.config.agents.items()
+        if name not in registries.agents
+    }
+    known = {*registries.agents, *specs}
+    return {
+        name: AgentSource(
+            spec=msgspec.structs.replace(
+                spec,
+                plugin_ids=(),
+                delegates=tuple(it for it in spec.delegates if registries.name_of(it) in known),
+            )
+        )
+        for name, spec in specs.items()
+    }
+
+
+def _walk_runs(recording: Recording) -> Iterator[Recording]:
+    """Yield a recording and all below it."""
+    yield recording
+    for step in recording.steps:
+        for child in step.children:
+            yield from _walk_runs(child)
 
 
 def change_spec(spec: AgentSpec, variant: Variant) -> AgentSpec:
@@ -73,41 +109,24 @@ def change_spec(spec: AgentSpec, variant: Variant) -> AgentSpec:
         changes["system_prompt"] = variant.instructions
     if not changes:
         return spec
+    what = f"Variant '{variant.name}'"
+    if (problem := _find_wrong_field(changes)) is not None:
+        raise InvalidSpec(what=what, problem=problem)
     data = {**msgspec.to_builtins(spec), **changes}
     try:
         return msgspec.convert(data, AgentSpec)
     except msgspec.ValidationError as error:
-        raise InvalidSpec(what=f"Variant '{variant.name}'", problem=str(error)) from error
+        raise InvalidSpec(what=what, problem=str(error)) from error
 
 
-def _describe(tool: Tool, texts: dict[str, str]) -> Tool:
-    text = texts.get(tool.descriptor.id)
-    return tool if text is None else RedescribedTool(tool, text)
-
-
-class RedescribedTool:
-    """A tool with another description for the model."""
-
-    def __init__(self, tool: Tool, description: str) -> None:
-        self._tool = tool
-        self._descriptor = msgspec.structs.replace(tool.descriptor, description=description)
-        for name in ("approval", "delegates_to", "__wrapped__"):
-            if (value := getattr(tool, name, None)) is not None:
-                setattr(self, name, value)
-
-    @property
-    def descriptor(self) -> ToolDescriptor:
-        """The descriptor with the other description."""
-        return self._descriptor
-
-    def validate(self, arguments: Any) -> Any:
-        """Check the arguments as the tool does.
-
-        Raises:
-            InvalidArguments: They do not fit.
-        """
-        return self._tool.validate(arguments)
-
-    async def execute(self, arguments: Any, context: ToolContext) -> ToolOutput:
-        """Run the tool."""
-        return await self._tool.execute(arguments, context)
+def _find_wrong_field(changes: Mapping[str, Any]) -> str | None:
+    """Return what is wrong with the names of changed fields."""
+    for name in changes:
+        if name == "id":
+            return "an agent keeps its id; name another agent by agent_id"
+        if name in Variant.__struct_fields__ and name not in AgentSpec.__struct_fields__:
+            return f"'{name}' is a field of the variant itself, not of its changes"
+        if name not in AgentSpec.__struct_fields__:
+            known = ", ".join(it for it in AgentSpec.__struct_fields__ if it != "id")
+            return f"an agent has no field '{name}'; it has {known}"
+    return None

@@ -26,32 +26,50 @@ from awaken.contracts.evals.worlds import (
     World,
 )
 from awaken.contracts.lifecycle import Cancelled, Failed
-from awaken.contracts.messages.message import Role, ToolCall
+from awaken.contracts.messages.message import ToolCall
 from awaken.contracts.models.inference import InferenceRequest, ModelClient
 from awaken.contracts.plugins.loop_state import PENDING_MESSAGES
-from awaken.contracts.state.context_state import CompactionConfig
-from awaken.contracts.suspension.tickets import Question
+from awaken.contracts.state.context_state import CONTEXT_STATE, CompactionConfig
+from awaken.contracts.suspension.tickets import Question, Ticket
 from awaken.contracts.tool_results import ToolResult
 from awaken.contracts.tools.context import ToolContext
 from awaken.contracts.tools.tool import Tool, ToolDescriptor, ToolEffect, ToolOutput
 from awaken.runtime.inference.rebuild import digest_of
-from awaken.runtime.resolution.registries import AgentSource, RegistrySet
+from awaken.runtime.resolution.registries import RegistrySet
 from awaken.runtime.resolution.resolver import ResolvedAgent, match_patterns, resolve
 from awaken.runtime.resolution.snapshots import RegistrySnapshot
 from awaken.runtime.run import Run
 from awaken.runtime.tools.recall import rebuild_command
 
 from .recorded_model import RecordedModel, ScriptedAnswers
-from .recorded_tools import CallAnswer, CallPlan, Missing, RecordedTool
+from .recorded_screens import keep_screened
+from .recorded_tools import (
+    CallAnswer,
+    CallPlan,
+    Missing,
+    RecordedTool,
+    asks_agent,
+)
 from .recording_files import decode_recording, encode_recording
 from .replay_parts import list_marks
 from .simulated_tools import simulate_call
-from .variants import change_agents
+from .variants import change_agents, describe_tool, find_lost_agents
 
 _decode_world = msgspec.json.Decoder(World).decode
 _encode_world = msgspec.json.Encoder(order="deterministic").encode
-OnStep = Callable[[RecordedStep], None]
 Change = Callable[[RegistrySet], RegistrySet]
+
+
+class StepClock(Protocol):
+    """Is told how far the recorded run is; the clock of a replay is one."""
+
+    def begin_step(self, step: RecordedStep) -> None:
+        """Note that a recorded step asks its model."""
+        ...
+
+    def end_call(self, recording: Recording, step: int, call: RecordedCall) -> None:
+        """Note that a recorded call answers in a step."""
+        ...
 
 
 class WorldObjects(Protocol):
@@ -94,11 +112,11 @@ class StoredWorlds:
         recording = None
         if opened.recording is not None:
             recording = decode_recording(await self._load(opened.recording, "recording"))
-        recording = find_child(recording, below)
         change = None
         if opened.agent is not None or opened.variant is not None:
+            # A variant is of the agent that the recorded run began with, also below that run.
             change = partial(change_agents, world=opened, recording=recording)
-        return RunWorld(opened, recording, pinned, change=change)
+        return RunWorld(opened, find_child(recording, below), pinned, change=change)
 
     async def _load(self, name: str, what: str) -> bytes:
         found = await self._objects.load_eval_objects([name])
@@ -114,14 +132,20 @@ class OneWorld:
         self,
         world: World,
         recording: Recording | None,
-        on_step: OnStep | None = None,
+        clock: StepClock | None = None,
         change: Change | None = None,
     ) -> None:
-        """`on_step` is called when a step asks its model; `change` makes the variant's agents."""
+        """`clock` is told of recorded steps and calls; `change` makes the variant's agents."""
         self.world = world
         self.recording = recording
-        self._on_step = on_step
+        self._clock = clock
         self._change = change
+        self.asked: set[str] = set()
+        """The agents whose live model was asked, by the run or by runs below it."""
+        self.executed: set[str] = set()
+        """The tools whose real code was executed."""
+        self.shown: set[str] = set()
+        """The tools of the agents that spoke."""
         self.current: RunWorld | None = None
         """The world of the latest activation of the run itself, not of runs below it."""
 
@@ -129,7 +153,8 @@ class OneWorld:
         """Return the world for one activation of the run."""
         _, *below = world.split("/")
         recording = find_child(self.recording, below)
-        made = RunWorld(self.world, recording, pinned, self._on_step, self._change)
+        made = RunWorld(self.world, recording, pinned, self._clock, self._change)
+        made.asked, made.executed, made.shown = self.asked, self.executed, self.shown
         if not below:
             self.current = made
         return made
@@ -159,18 +184,22 @@ class RunWorld:
         world: World,
         recording: Recording | None,
         pinned: RegistrySnapshot,
-        on_step: OnStep | None = None,
+        clock: StepClock | None = None,
         change: Change | None = None,
     ) -> None:
         self.world = world
         self.recording = recording
+        self.lost: Collection[str] = ()
+        """The agents of the recording that are gone here, and are made from their specs."""
         self.snapshot: RegistrySnapshot = WorldSnapshot(pinned, self, change)
-        self._on_step = on_step
+        self._clock = clock
         self._run: Run | None = None
-        self._plan = CallPlan(recording, world.tools)
-        self._seen = 0
-        """How many messages of the transcript the plan knows."""
+        self._delegates: set[str] = set()
+        self._plan = CallPlan(recording, world.tools, self._delegates)
         self._steps = {it.n: it for it in recording.steps} if recording is not None else {}
+        self.asked: set[str] = set()
+        self.executed: set[str] = set()
+        self.shown: set[str] = set()
 
     def attach(self, run: Run) -> None:
         """Bind the world to the run; what reached the recorded run next reaches this one."""
@@ -214,11 +243,13 @@ class RunWorld:
         Raises:
             ReplayDiverged: The request is not the recorded one.
         """
+        if self.world.models is ModelSource.LIVE and step >= self.world.from_step:
+            self.asked.add(self.run.agent.spec.id)
         recorded = self._steps.get(step)
         if recorded is None:
             return
-        if self._on_step is not None:
-            self._on_step(recorded)
+        if self._clock is not None:
+            self._clock.begin_step(recorded)
         is_compared = self.world.models is ModelSource.RECORDED and not self.world.keep_going
         if is_compared and recorded.digest is not None and self._is_plain():
             digest = digest_of(request)
@@ -240,6 +271,14 @@ class RunWorld:
             return None
         marks = list_marks(self.recording)
         return next((it.summary for step, it in marks.items() if step >= self.step), "")
+
+    def has_more_left_out(self) -> bool:
+        """Whether the recorded request of this step had less of the history than this one."""
+        recorded = self._steps.get(self.step)
+        stored = None if recorded is None else recorded.state.get(CONTEXT_STATE.name)
+        wanted = None if stored is None else CONTEXT_STATE.decode(stored).cut
+        cut = self.run.state.get(CONTEXT_STATE).cut
+        return wanted is not None and wanted.place > (0 if cut is None else cut.place)
 
     def _is_plain(self) -> bool:
         """Whether clients get requests as they were digested: their models add no options."""
@@ -275,16 +314,23 @@ class RunWorld:
 
     def find_answer(self, context: ToolContext) -> CallAnswer:
         """Return what answers a call, by its place among all calls of the run."""
-        run = self.run
-        messages = run.messages
-        for place in range(self._seen, len(messages)):
-            message = messages[place]
-            metadata = message.metadata
-            is_own = metadata is not None and metadata.run_id == run.identity.run_id
-            if is_own and message.role is Role.ASSISTANT and metadata is not None:
-                self._plan.add((metadata.step_index or 0) + 1, message.tool_calls or ())
-        self._seen = len(messages)
+        self._read_calls()
         return self._plan.find(self.step, context.call_id) or Missing()
+
+    def find_decided(self, ticket: Ticket) -> RecordedCall | None:
+        """Return the recorded call that a ticket's call is matched with; see `CallPlan`."""
+        self._read_calls()
+        return self._plan.find_decided(self.step, ticket)
+
+    def find_recorded_id(self, call_id: str) -> str:
+        """Return the id that a call of this step had in the recording; its own if it had none."""
+        self._read_calls()
+        found = self._plan.find(self.step, call_id)
+        return found.id if isinstance(found, RecordedCall) else call_id
+
+    def _read_calls(self) -> None:
+        """Let the plan know the calls of the transcript that it has not seen."""
+        self._plan.read(self.run.messages, self.run.identity.run_id)
 
     def list_questions(self, call_id: str) -> tuple[Question, ...]:
         """Return the questions of a call that were decided so far."""
@@ -301,8 +347,14 @@ class RunWorld:
         is_allowed = any(fnmatch.fnmatchcase(descriptor.id, it) for it in policy.allow_live)
         return is_allowed or (is_miss and policy.on_miss is OnMiss.LIVE_NONE)
 
+    def note_execution(self, tool: str) -> None:
+        """Note that the real code of a tool is executed."""
+        self.executed.add(tool)
+
     def build_output(self, call: RecordedCall, tool: Tool | None) -> ToolOutput:
         """Return the recorded result with what the tool did to the state."""
+        if self._clock is not None and self.recording is not None:
+            self._clock.end_call(self.recording, self.step, call)
         if not call.updates:
             return ToolOutput(result=call.result)
         try:
@@ -320,36 +372,60 @@ class RunWorld:
 
     def diverge(self, call: ToolCall, nearest: RecordedCall | None) -> ToolOutput:
         """End the run as diverged at a call; the result says so."""
-        problem = f"'{call.name}' was not called with these arguments"
-        if nearest is None:
-            problem = f"'{call.name}' was not called"
+        if self.recording is None:
+            problem = f"nothing answers '{call.name}', and there is no recording"
+        elif nearest is None:
+            problem = f"the recorded run did not call '{call.name}'"
+        else:
+            problem = f"the recorded run did not call '{call.name}' with these arguments"
+        problem += "; give a stub of it, or another on_miss"
         error = ReplayDiverged(problem, step=self.step, kind="call")
         self.run.end(Failed(message=str(error), code=error.code))
         return ToolOutput(result=ToolResult.error(call.name, str(error), code=error.code))
 
     def equip(self, agent: ResolvedAgent, disabled: Collection[str] = ()) -> ResolvedAgent:
-        """Return an agent with the tools of the world; tools of clients only ask, and stay."""
-        tools: dict[str, Tool] = {
-            name: it if isinstance(it, FrontEndTool) else RecordedTool(it.descriptor, it, self)
-            for name, it in agent.tools.items()
-        }
+        """Return an agent with the tools of the world; tools of clients only ask, and stay.
+
+        Raises:
+            CannotReplay: The agent executes elsewhere, and the world allows no effects.
+        """
+        if not agent.is_local and not self.world.tools.allow_effects:
+            problem = f"agent '{agent.spec.id}' executes elsewhere, which needs allow_effects"
+            raise CannotReplay(run_id="?", problem=problem)
+        self._delegates.update(name for name, it in agent.tools.items() if asks_agent(it))
+        tools = {name: self._replace_tool(it) for name, it in agent.tools.items()}
         for descriptor in self._list_lost_tools(agent, disabled):
-            tools[descriptor.id] = RecordedTool(descriptor, None, self)
+            shown = describe_tool(descriptor, self.world.variant)
+            tools[descriptor.id] = RecordedTool(shown, None, self)
+        self.shown.update(tools)
+        agent.env.answer_screens = keep_screened(agent.env.answer_screens, self)
         return agent.with_own_tools(tools)
+
+    def _replace_tool(self, tool: Tool) -> Tool:
+        descriptor = describe_tool(tool.descriptor, self.world.variant)
+        if not isinstance(tool, FrontEndTool):
+            return RecordedTool(descriptor, tool, self)
+        return tool if descriptor is tool.descriptor else FrontEndTool(descriptor)
 
     def _list_lost_tools(
         self, agent: ResolvedAgent, disabled: Collection[str]
     ) -> Iterator[ToolDescriptor]:
         """Yield the tools that the recorded agent had and that are gone: they answer as before.
 
-        A tool that the agent may not use any more is not gone: not having it is the change.
+        A tool that the agent may not use any more is not gone: not having it is the change. Of an
+        agent that is gone, the spec alone makes other delegates: their arguments, their texts and
+        whether they are tasks were in the code.
         """
         if self.recording is None or self.world.models is ModelSource.SCRIPTED:
             return
         config = self.recording.config
         had = frozenset(config.tools_of.get(agent.spec.id, ()))
         shown = [it.id for it in self.recording.run.frontend_tools]
-        present = {*agent.tools, *shown, *disabled}
+        recorded = {it.id: it for it in config.tools} if agent.spec.id in self.lost else {}
+        own = {
+            n for n, it in agent.tools.items() if recorded.get(n, it.descriptor) == it.descriptor
+        }
+        present = {*own, *shown, *disabled}
         lost = [it for it in config.tools if it.id in had and it.id not in present]
         names, spec = [it.id for it in lost], agent.spec
         allowed, _ = match_patterns(names, spec.allowed_tools)
@@ -384,6 +460,14 @@ class WorldSnapshot(RegistrySnapshot):
             self._resolved[agent_id] = self._world.equip(found, disabled)
         return self._resolved[agent_id]
 
+    def equip_tool(self, tool: Tool) -> Tool:
+        """Return a tool that a workflow brings in a step: it is replaced as declared ones are."""
+        return RecordedTool(tool.descriptor, tool, self._world)
+
+    def name_child_world(self, world: str, call_id: str) -> str:
+        """Name the world by the recorded call: a live model gives its calls other ids."""
+        return super().name_child_world(world, self._world.find_recorded_id(call_id))
+
 
 class _EveryProvider(dict[str, ModelClient]):
     """Gives a client for every provider, also for those that this process does not have."""
@@ -403,13 +487,8 @@ class _EveryProvider(dict[str, ModelClient]):
 
 
 def _replace_clients(registries: RegistrySet, world: RunWorld) -> RegistrySet:
-    agents: dict[str, AgentSource] = {}
-    if world.recording is not None:
-        # Agents that are gone come from the recording.
-        agents = {
-            name: AgentSource(spec=msgspec.structs.replace(spec, plugin_ids=()))
-            for name, spec in world.recording.config.agents.items()
-        }
+    agents = {} if world.recording is None else find_lost_agents(registries, world.recording)
+    world.lost = frozenset(agents)
     for name, source in registries.agents.items():
         model = source.model
         if model is not None and isinstance(model, ModelClient):

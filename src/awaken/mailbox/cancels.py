@@ -188,9 +188,10 @@ async def _ask_holder(
     services: MailboxServices, thread_id: str, cause: str, run_id: str | None = None
 ) -> bool:
     """Ask the worker that executes a run of the thread to cancel it; False if there is none."""
-    if not await services.store.request_cancel(thread_id, cause, run_id):
+    holder = await services.store.request_cancel(thread_id, cause, run_id)
+    if holder is None:
         return False
-    services.send_signal(SignalKind.CONTROL, thread_id)
+    services.tell_holder(thread_id, holder)
     return True
 
 

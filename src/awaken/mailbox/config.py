@@ -1,9 +1,19 @@
 """The times, retries and limits of the mailbox."""
 
+from collections.abc import Mapping
+
+import msgspec
+
 from awaken.contracts.errors import InvalidInput
+from awaken.contracts.identity import normalize_id
 from awaken.contracts.record import StrictRecord
+from awaken.contracts.storage.mailbox import EVERY_TENANT, NUMBER_MAX, TenantLimits
 
 DAY_MS = 24 * 60 * 60 * 1000
+
+
+class StoreDefault(int):
+    """A time that the program does not choose: `choose_times` makes it what fits the store."""
 
 
 class MailboxConfig(StrictRecord, frozen=True, kw_only=True):
@@ -13,14 +23,20 @@ class MailboxConfig(StrictRecord, frozen=True, kw_only=True):
         InvalidInput: A number is out of range, or two of them contradict each other.
     """
 
-    lease_ms: int = 30_000
-    """How long a claim lasts if its holder does not renew it."""
-    renew_ms: int = 10_000
-    """How often a holder renews its claim."""
-    sweep_ms: int = 15_000
-    """How often to look for claims of dead workers, passed deadlines and old records."""
-    poll_ms: int = 250
-    """How long a worker waits for a signal before it looks for work by itself."""
+    lease_ms: int = StoreDefault(30_000)
+    """How long the claims of a process last that does not renew them. On Postgres 10,000."""
+    renew_ms: int = StoreDefault(10_000)
+    """How often a process renews its claims. On Postgres 3,000."""
+    sweep_ms: int = StoreDefault(15_000)
+    """How often to look for claims of dead workers, passed deadlines and old records.
+
+    On Postgres 3,000: one process at a time looks.
+    """
+    poll_ms: int = StoreDefault(250)
+    """How long a worker waits for a signal before it looks for work by itself.
+
+    On Postgres 1,000, half more or less, and twice that while the bus works and nothing comes.
+    """
     concurrency: int = 64
     """How many runs one worker executes at once."""
     max_attempts: int = 5
@@ -30,11 +46,19 @@ class MailboxConfig(StrictRecord, frozen=True, kw_only=True):
     retry_base_ms: int = 250
     """The longest pause after the first failure; it doubles with each further one."""
     retry_cap_ms: int = 30_000
-    """The longest pause between two attempts, and between two calls of an unavailable store."""
+    """The longest pause between two attempts, and between two calls of an unavailable store.
+
+    On Postgres the latter is at most `sweep_ms`.
+    """
     thread_backlog: int = 1000
     """How many dispatches may wait on one thread."""
     queue_limit: int = 100_000
     """How many dispatches may wait on all threads together."""
+    tenants: Mapping[str, TenantLimits] = {}
+    """What each tenant may have at once, by its id; `*` is every tenant that is not named.
+
+    Give all processes of a store the same limits.
+    """
     retention_ms: int | None = 7 * DAY_MS
     """How long dispatches, runs and events are kept after their end, and orders given up.
 
@@ -68,10 +92,15 @@ class MailboxConfig(StrictRecord, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
             value = getattr(self, name)
-            if value is not None and type(value) is not int:
+            if name == "tenants":
+                _check_tenants(value)
+                continue
+            if value is not None and type(value) not in (int, StoreDefault):
                 raise InvalidInput(what=name, problem=f"{value!r} is not a whole number")
             if value is not None and value < _LEAST.get(name, 1):
                 raise InvalidInput(what=name, problem=f"{value} is too small")
+            if value is not None and value > NUMBER_MAX:
+                raise InvalidInput(what=name, problem=f"{value} is above {NUMBER_MAX}")
         if self.renew_ms * 2 > self.lease_ms:
             problem = f"it must be at most half of lease_ms ({self.lease_ms}), to survive one miss"
             raise InvalidInput(what="renew_ms", problem=problem)
@@ -80,6 +109,44 @@ class MailboxConfig(StrictRecord, frozen=True, kw_only=True):
             if getattr(self, f"{kind}_base_ms") > cap:
                 problem = f"it must not be above {kind}_cap_ms ({cap})"
                 raise InvalidInput(what=f"{kind}_base_ms", problem=problem)
+
+
+def _check_tenants(tenants: Mapping[str, TenantLimits]) -> None:
+    if not isinstance(tenants, Mapping):
+        raise InvalidInput(what="tenants", problem="it is no mapping of tenants to TenantLimits")
+    for name, limits in tenants.items():
+        if type(name) is not str or normalize_id(name) != name:
+            problem = f"{name!r} is no id of a tenant; `{EVERY_TENANT}` stands for every other one"
+            raise InvalidInput(what="tenants", problem=problem)
+        if not isinstance(limits, TenantLimits):
+            problem = f"that of '{name}' is {type(limits).__name__}, no TenantLimits"
+            raise InvalidInput(what="tenants", problem=problem)
+
+
+_NODE_TIMES = {"lease_ms": 10_000, "renew_ms": 3_000, "sweep_ms": 3_000, "poll_ms": 1_000}
+
+
+def choose_times(config: MailboxConfig, *, has_nodes: bool) -> MailboxConfig:
+    """Choose the times that the program leaves open.
+
+    With one lease per process a renewal costs little, so all of them are shorter.
+    """
+    times = {
+        name: value if has_nodes else int(getattr(config, name))
+        for name, value in _NODE_TIMES.items()
+        if isinstance(getattr(config, name), StoreDefault)
+    }
+    if has_nodes and "lease_ms" in times:
+        times["lease_ms"] = max(times["lease_ms"], 2 * times.get("renew_ms", config.renew_ms))
+    return msgspec.structs.replace(config, **times) if times else config
+
+
+def limit_outage_pause(config: MailboxConfig, *, has_nodes: bool) -> int:
+    """Return the longest pause between two calls of a store that is away.
+
+    Nodes survive an outage, so what was under way before it waits for them after it.
+    """
+    return min(config.retry_cap_ms, config.sweep_ms) if has_nodes else config.retry_cap_ms
 
 
 _LEAST = {"frame_ms": 0, "retention_ms": 0, "drain_ms": 0, "unknown_agent_ms": 0}

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 
 from awaken.contracts.errors import CommitUnknown, InvalidInput, UnknownRun, UnknownTicket
 from awaken.contracts.runs.records import RunRecord, RunRequest
-from awaken.contracts.storage.bus import SignalKind
 from awaken.contracts.storage.dispatch import RunDispatch
 from awaken.contracts.suspension.ticket_names import find_ticket
 from awaken.contracts.suspension.tickets import DecisionReceipt, Ticket, ToolCallResume
@@ -70,8 +69,7 @@ class Decider:
         then = build_resume_dispatch(request or continuation(run), dispatch_id, max_attempts)
         queued = await self._write(run, decisions, then)
         if queued is not None:
-            services.send_signal(SignalKind.CONTROL, queued.thread_id, queued.run_id)
-            services.send_signal(SignalKind.DISPATCH_QUEUED, queued.thread_id, queued.run_id)
+            await services.announce_input(queued)
         return queued
 
     async def _write(

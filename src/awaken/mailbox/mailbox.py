@@ -4,7 +4,7 @@ Everything is durable when a method returns, whichever process executes the run.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -25,11 +25,12 @@ from awaken.contracts.storage.dispatch import InputMode, RunDispatch
 from awaken.contracts.storage.queries import LIMIT_MAX, DispatchQuery, Page
 from awaken.contracts.storage.store import OutboxEntry, Store
 from awaken.contracts.suspension.tickets import DecisionReceipt
+from awaken.contracts.tenancy import tenant_in
 from awaken.runtime.journal.request_checks import check_id
 from awaken.runtime.suspension.dispatch_plan import is_workflow_event
 
 from . import cancels
-from .config import MailboxConfig
+from .config import MailboxConfig, choose_times
 from .decisions import Decider, Decision
 from .queue_gauge import QueueGauge
 from .receipts import SubmitReceipt, receipt_of
@@ -43,6 +44,9 @@ from .submissions import (
     repeat_request,
 )
 
+if TYPE_CHECKING:
+    from .nodes import NodeDirectory
+
 INTERRUPT = "interrupt"
 """The cause of a run that is cancelled because of new input."""
 
@@ -51,12 +55,21 @@ class Mailbox:
     """The use cases of durable input, for any process that shares the store."""
 
     def __init__(
-        self, store: Store, bus: Bus, clock: Clock, ids: IdSource, config: MailboxConfig
+        self,
+        store: Store,
+        bus: Bus,
+        clock: Clock,
+        ids: IdSource,
+        config: MailboxConfig,
+        nodes: "NodeDirectory | None" = None,
     ) -> None:
-        self.services = MailboxServices(store=store, bus=bus, clock=clock, ids=ids, config=config)
+        config = choose_times(config, has_nodes=nodes is not None)
+        self.services = MailboxServices(
+            store=store, bus=bus, clock=clock, ids=ids, config=config, nodes=nodes
+        )
         self._store = store
         self._decider = Decider(self.services)
-        self._gauge = QueueGauge(store, clock, config.queue_limit)
+        self._gauge = QueueGauge(store, clock, config.queue_limit, config.tenants)
 
     async def submit(
         self,
@@ -78,6 +91,7 @@ class Mailbox:
         Raises:
             InvalidInput: Something is malformed; nothing was written or cancelled.
             QueueFull: Too many dispatches wait; the error says when to try again.
+            TenantQueueFull: So it is for the tenant: see `MailboxConfig.tenants`.
             DedupeConflict: The key was used for another request; nothing was cancelled.
             InvalidResume: No run of the thread waits, or the requested run id is used.
             UnknownThread: The thread belongs to another tenant.
@@ -231,7 +245,10 @@ class Mailbox:
         return receipt_of(known, is_duplicate=True)
 
     async def _submit(self, request: RunRequest, delivery: Delivery) -> SubmitReceipt:
-        await self._gauge.reserve_place()
+        # An operator may send to a thread of a tenant without being one.
+        await self._gauge.reserve_place(
+            normalize_id(request.tenant_id) or tenant_in(request.thread_id or "")
+        )
         if delivery.mode is not InputMode.STEER or request.agent_id is not None:
             delivery = await self._address(request, delivery)
         match delivery.mode:
@@ -268,7 +285,7 @@ class Mailbox:
     async def _enqueue(self, dispatch: RunDispatch) -> SubmitReceipt:
         backlog = self.services.config.thread_backlog
         stored = await self._store.enqueue(dispatch, backlog_max=backlog)
-        self.services.announce_queued(stored)
+        await self.services.announce_input(stored)
         return receipt_of(stored, is_duplicate=stored.dispatch_id != dispatch.dispatch_id)
 
     async def _interrupt(self, dispatch: RunDispatch) -> SubmitReceipt:

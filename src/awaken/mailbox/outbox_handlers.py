@@ -18,16 +18,18 @@ from awaken.contracts.storage.dispatch import InputMode, RunDispatch
 from awaken.contracts.storage.outbox import (
     AbortRemote,
     OutboxCommand,
+    QueueRun,
     ReportToParent,
     StopChildren,
     ThreadMessage,
 )
-from awaken.contracts.storage.queries import LIMIT_MAX, DispatchQuery, RunQuery, at_cursor
+from awaken.contracts.storage.queries import LIMIT_MAX, DispatchQuery, Order, RunQuery, at_cursor
 from awaken.contracts.suspension.tickets import ToolCallResume
 from awaken.contracts.tasks import PARENT, TaskFate
 from awaken.contracts.tenancy import namespace_in
 from awaken.runtime.children.child_threads import threads_below
 from awaken.runtime.outbox import delegate_of
+from awaken.runtime.tools.delegate_tickets import load_deleted_child, report_end
 
 from .mailbox import Mailbox
 from .submissions import (
@@ -37,9 +39,6 @@ from .submissions import (
     check_submission,
     digest,
 )
-
-DELEGATE = "delegate"
-"""The decider of the ticket on which a run waits for its delegate."""
 
 Abort = Callable[[AbortRemote], Awaitable[None]]
 CancelRun = Callable[[str], Awaitable[bool]]
@@ -67,8 +66,10 @@ class OutboxHandlers:
         self._on_queued = on_queued
         """Called with the id of a thread that has new work, besides the signal to all processes."""
 
-    async def carry_out(self, entry_id: str, order: OutboxCommand) -> None:
+    async def carry_out(self, entry_id: str, order: OutboxCommand) -> bool:
         """Carry out an order; its run or thread may have ended or been deleted meanwhile.
+
+        Returns False if the order has to stay in the outbox, although nothing failed.
 
         Raises:
             UnknownThread: A message is for a thread that does not exist or belongs to another
@@ -80,13 +81,22 @@ class OutboxHandlers:
             case ThreadMessage():
                 await self._deliver(entry_id, order)
             case ReportToParent():
-                await self._report(order)
+                return await self._report(order)
             case StopChildren(child_run_id=str(only)):
                 await self._cancel_run(only)
             case StopChildren():
                 await self._stop_children(order)
             case AbortRemote():
                 await self._abort(order)
+            case QueueRun():
+                await self._queue(order.dispatch)
+        return True
+
+    async def _queue(self, dispatch: RunDispatch) -> None:
+        # Its order was written before it was known what waits there.
+        queued = await self._store.enqueue(dispatch, backlog_max=sys.maxsize)
+        self._services.announce_queued(queued)
+        self._on_queued(queued.thread_id)
 
     async def _deliver(self, entry_id: str, message: ThreadMessage) -> None:
         config = self._services.config
@@ -94,14 +104,29 @@ class OutboxHandlers:
         # A thread is created only if an agent is named: without one no run could read the message.
         if message.agent_id is None and await self._store.load_thread(message.thread_id) is None:
             raise UnknownThread(thread_id=message.thread_id)
-        if _is_from_agent(dispatch) and not await self._may_write(message):
+        if _is_from(SenderKind.AGENT, dispatch) and not await self._may_write(message):
             raise UnknownThread(thread_id=message.thread_id)
+        if message.run_id is None and _is_from(SenderKind.TASK, dispatch):
+            dispatch = await self._keep_from_beginning_workflow(dispatch)
         # The limits of tasks bound the number of their ends; a refused end would be lost.
         is_end = all(it.sender is not None and it.sender.is_end for it in dispatch.request.messages)
         backlog_max = sys.maxsize if is_end else config.thread_backlog
         queued = await self._store.enqueue(dispatch, backlog_max=backlog_max)
         self._services.announce_queued(queued)
         self._on_queued(queued.thread_id)
+
+    async def _keep_from_beginning_workflow(self, dispatch: RunDispatch) -> RunDispatch:
+        """Deliver the news of a task into the workflow that it is for, and into nothing else.
+
+        They are no arguments: a workflow that had ended would begin again, and start its task
+        again, without an end.
+        """
+        query = RunQuery(thread_id=dispatch.thread_id, order=Order.DESC, limit=1)
+        for newest in (await self._store.list_runs(query)).items:
+            if newest.is_workflow:
+                request = msgspec.structs.replace(dispatch.request, continue_run_id=newest.run_id)
+                return msgspec.structs.replace(dispatch, request=request, run_id=newest.run_id)
+        return dispatch
 
     async def _may_write(self, message: ThreadMessage) -> bool:
         """Whether the sender's user has runs on the thread, or no user has."""
@@ -112,23 +137,39 @@ class OutboxHandlers:
         while message.user_id not in users:
             page = await self._store.list_runs(query)
             users.update(run.user_id for run in page.items)
+            if page.damaged:
+                # A run that cannot be read may be another user's.
+                users.add("")
             if page.next_cursor is None:
                 break
             query = at_cursor(query, page.next_cursor)
         return message.user_id in users or users <= {None}
 
-    async def _report(self, order: ReportToParent) -> None:
-        child = await self._store.load_run(order.child_run_id)
-        if child is None or not child.status.is_terminal:
-            return
-        decision = ToolCallResume(decision_id=f"report:{child.run_id}", decided_by=DELEGATE)
+    async def _report(self, order: ReportToParent) -> bool:
+        """Continue the calls that wait for a child which has ended.
+
+        The report of a deleted child stays until a call has taken it or the parent run has ended.
+        """
+        child_id = order.child_run_id
+        child = await self._store.load_run(child_id)
+        if child is not None and not child.status.is_terminal:
+            return True
+        # A parent may be checked by an order that was written before the child was deleted.
+        deleted = order.child or await load_deleted_child(self._store, child_id)
+        decision = report_end(child_id, None if child is not None else deleted)
         tickets = await self._store.list_run_tickets(order.parent_thread_id, order.parent_run_id)
+        is_taken = order.child is None
         for ticket in tickets:
-            if ticket.status is TicketStatus.OPEN and delegate_of(ticket) == child.run_id:
+            if ticket.status is TicketStatus.OPEN and delegate_of(ticket) == child_id:
                 # Decided or deleted meanwhile: then no run waits for it.
                 with suppress(AlreadyDecided, UnknownTicket, UnknownRun):
                     await self._decide([(ticket.ticket_id, decision)])
                     self._on_queued(order.parent_thread_id)
+                    is_taken = True
+        if is_taken:
+            return True
+        parent = await self._store.load_run(order.parent_run_id)
+        return parent is None or parent.status.is_terminal
 
     async def _stop_children(self, order: StopChildren) -> None:
         for thread in await threads_below(self._store, order.thread_id):
@@ -150,9 +191,9 @@ class OutboxHandlers:
         return [(it.run_id, it.request) for it in sent if not it.status.is_terminal]
 
 
-def _is_from_agent(dispatch: RunDispatch) -> bool:
+def _is_from(kind: SenderKind, dispatch: RunDispatch) -> bool:
     senders = (it.sender for it in dispatch.request.messages)
-    return any(it is not None and it.kind is SenderKind.AGENT for it in senders)
+    return any(it is not None and it.kind is kind for it in senders)
 
 
 def _make_dispatch(entry_id: str, message: ThreadMessage, max_attempts: int) -> RunDispatch:

@@ -7,7 +7,9 @@ is tried again with growing pauses, and finally given up. It does not delay othe
 import asyncio
 import contextlib
 import logging
+import math
 from collections import deque
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -21,13 +23,27 @@ from awaken.contracts.errors import (
     RecordNotFound,
     StoreUnavailable,
 )
-from awaken.contracts.storage.outbox import AbortRemote, ThreadMessage, decode_command
+from awaken.contracts.storage.mailbox import RELAY_TURN
+from awaken.contracts.storage.outbox import (
+    COMMAND_KINDS,
+    AbortRemote,
+    QueueRun,
+    ThreadMessage,
+    decode_command,
+)
 from awaken.contracts.storage.store import OutboxEntry
 
+from .config import limit_outage_pause
 from .failures import is_permanent
 from .mailbox import Mailbox
 from .outages import Outage
 from .outbox_handlers import OutboxHandlers
+
+if TYPE_CHECKING:
+    # A process that shares no store needs nothing of it.
+    from awaken.contracts.storage.nodes import Survey
+
+    from .nodes import NodeDirectory
 
 logger = logging.getLogger(__name__)
 
@@ -48,6 +64,10 @@ _HOPELESS = (AlreadyExists, DedupeConflict, LimitExceeded, RecordNotFound)
 Lane = tuple[str, str]
 
 
+TURNS_APART = 3
+"""How many pauses lie between two looks of nodes that share a store."""
+
+
 class Relay:
     """Takes orders from the outbox and carries them out.
 
@@ -58,10 +78,14 @@ class Relay:
     def __init__(self, mailbox: Mailbox, handlers: OutboxHandlers) -> None:
         config = mailbox.services.config
         self._store = mailbox.services.store
+        self._nodes = mailbox.services.nodes
         self._config = config
         self._handlers = handlers
-        cap_ms = max(config.relay_ms, config.retry_cap_ms)
+        cap_ms = limit_outage_pause(config, has_nodes=self._nodes is not None)
+        cap_ms = max(config.relay_ms, cap_ms)
         self._outage = Outage("Relaying orders", config.relay_ms, cap_ms, logger)
+        self._surveyed_at = -math.inf
+        """When a survey of this process last asked for orders, by the clock of the event loop."""
         self._trouble: Exception | None = None
         """The error that kept an order from being settled since the latest pass."""
         self._woken = asyncio.Event()
@@ -84,6 +108,8 @@ class Relay:
         """Relay now, when woken, and every `relay_ms`; calling it twice is harmless."""
         if self._task is None:
             self._task = asyncio.create_task(self._relay_until_stopped(), name="relay")
+            if self._nodes is not None:
+                self._nodes.watchers.append(self._take_survey)
 
     async def stop(self) -> None:
         """Stop relaying; the next relay finds again what was not finished."""
@@ -91,6 +117,8 @@ class Relay:
         if self._task is not None:
             tasks.add(self._task)
             self._task = None
+            if self._nodes is not None:
+                self._nodes.watchers.remove(self._take_survey)
         for task in tasks:
             task.cancel()
         if tasks:
@@ -110,25 +138,51 @@ class Relay:
             await asyncio.wait(begun)
 
     async def _relay_until_stopped(self) -> None:
+        is_woken = True
         while True:
             # Cleared before the store is asked: a wake-up meanwhile must not be lost.
             self._woken.clear()
-            pause_ms = await self._relay_due()
+            pause_ms = await self._relay_due(is_woken=is_woken)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(pause_ms / 1000):
                     await self._woken.wait()
+            is_woken = self._woken.is_set()
 
-    async def _relay_due(self) -> int:
-        """Begin the orders that are due; returns the pause before the next pass in ms."""
+    async def _relay_due(self, *, is_woken: bool = True) -> int:
+        """Begin the orders that are due; returns the pause before the next pass in ms.
+
+        Where nodes share a store, one that was not woken relays only if it is its turn.
+        """
+        pause_ms = self._config.relay_ms
+        if self._nodes is not None:
+            # Only for orders whose process is gone, which its lease outlives anyway.
+            pause_ms *= TURNS_APART
         trouble, self._trouble = self._trouble, None
         try:
-            await self._begin()
+            if is_woken or self._nodes is None or await self._is_turn(self._nodes, pause_ms):
+                await self._begin()
         except Exception as error:  # noqa: BLE001 - logged there, and tried again
             trouble = error
         if trouble is not None:
             return self._outage.record_failure(trouble)
         self._outage.record_success()
-        return self._config.relay_ms
+        return pause_ms
+
+    async def _is_turn(self, nodes: "NodeDirectory", pause_ms: int) -> bool:
+        """Whether orders are due that this node has to relay; a survey has asked already."""
+        since_ms = (asyncio.get_running_loop().time() - self._surveyed_at) * 1000
+        if since_ms < 2 * pause_ms:
+            return False
+        # The turn is asked for when there is something to do: it is a write.
+        longest = self._config.relay_cap_ms
+        if not await self._store.list_outbox(limit=1, pause_max_ms=longest):
+            return False
+        return await nodes.take_turn(RELAY_TURN, pause_ms)
+
+    def _take_survey(self, survey: "Survey") -> None:
+        self._surveyed_at = asyncio.get_running_loop().time()
+        if survey.is_turn and survey.has_orders:
+            self.wake()
 
     async def _begin(self) -> set[asyncio.Task[None]]:
         async with self._listing:
@@ -182,20 +236,35 @@ class Relay:
         Raises:
             StoreUnavailable: The store is unavailable; this does not count as an attempt.
         """
+        if entry.kind not in COMMAND_KINDS:
+            # Of a newer version, which shares the store: one of its processes carries it out.
+            await self._put_off(entry)
+            return
         try:
-            await self._carry_out(entry)
+            is_done = await self._carry_out(entry)
         except StoreUnavailable:
             raise
         except Exception as error:  # noqa: BLE001 - logged there, kept, and tried again
             await self._note_failure(entry, error)
         else:
-            await self._store.delete_outbox([entry.entry_id])
+            if is_done:
+                await self._store.delete_outbox([entry.entry_id])
+            else:
+                await self._put_off(entry)
 
-    async def _carry_out(self, entry: OutboxEntry) -> None:
+    async def _carry_out(self, entry: OutboxEntry) -> bool:
         order = decode_command(entry.payload)
         slots = self._remote_slots if isinstance(order, AbortRemote) else self._slots
         async with slots, asyncio.timeout(self._config.relay_timeout_ms / 1000):
-            await self._handlers.carry_out(entry.entry_id, order)
+            return await self._handlers.carry_out(entry.entry_id, order)
+
+    async def _put_off(self, entry: OutboxEntry) -> None:
+        """Look at an order again later, because it has to stay; it is never given up for that."""
+        growth = 2 ** min(entry.delays, _GROWTHS_MAX)
+        pause_ms = min(self._config.relay_cap_ms, self._config.relay_base_ms * growth)
+        due_at = await self._store.now_ms() + pause_ms
+        kept = msgspec.structs.replace(entry, delays=entry.delays + 1, due_at=due_at)
+        await self._store.save_outbox(kept)
 
     async def _note_failure(self, entry: OutboxEntry, error: Exception) -> None:
         config = self._config
@@ -220,11 +289,13 @@ def _lane_of(entry: OutboxEntry) -> Lane:
     except CorruptRecord:
         # The error is recorded when the order is tried.
         return "order", entry.entry_id
-    return (
-        ("thread", order.thread_id)
-        if isinstance(order, ThreadMessage)
-        else ("order", entry.entry_id)
-    )
+    match order:
+        case ThreadMessage(thread_id=thread_id):
+            return "thread", thread_id
+        case QueueRun(dispatch=dispatch):
+            return "thread", dispatch.thread_id
+        case _:
+            return "order", entry.entry_id
 
 
 def _is_hopeless(error: Exception) -> bool:

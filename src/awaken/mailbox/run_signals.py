@@ -2,9 +2,10 @@
 
 from collections.abc import Callable
 
-from awaken.contracts.lifecycle import RunStatus
+from awaken.contracts.lifecycle import RunStatus, TicketStatus
 from awaken.contracts.storage.bus import Bus, Signal, SignalKind, Unsubscribe
 from awaken.contracts.storage.store import Commit
+from awaken.contracts.suspension.tickets import Ticket
 from awaken.runtime.engine import RunEngine
 
 from .heartbeat import Heartbeat
@@ -20,7 +21,7 @@ class RunSignals:
     processes need not wait until they look by themselves.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each end of what it connects
         self,
         engine: RunEngine,
         bus: Bus,
@@ -28,6 +29,8 @@ class RunSignals:
         *,
         tells: bool,
         address: str = "",
+        told_rests: dict[str, bool] | None = None,
+        on_rest: Callable[[str], None] | None = None,
     ) -> None:
         self._engine = engine
         self._bus = bus
@@ -36,6 +39,10 @@ class RunSignals:
         """Whether the bus reaches other processes."""
         self._address = address
         """Where this process can be asked for the live events of its runs."""
+        self._told_rests = {} if told_rests is None else told_rests
+        """Threads of which it is noted whether their rest was told."""
+        self._on_rest = on_rest
+        """Told of each thread whose run rests, and that no dispatch of this process executes."""
         self._stops: list[Unsubscribe | Callable[[], None]] = []
 
     def open(self) -> None:
@@ -43,7 +50,7 @@ class RunSignals:
         if self._stops:
             return
         self._stops.append(self._bus.subscribe(self._hear))
-        if self._tells:
+        if self._tells or self._on_rest is not None:
             watchers = self._engine.services.watchers.commits
             watchers.append(self._tell_commit)
             self._stops.append(lambda: watchers.remove(self._tell_commit))
@@ -67,15 +74,29 @@ class RunSignals:
             self._heartbeat.look_at(active.lease)
 
     def _tell_commit(self, commit: Commit) -> None:
+        if self._tells and commit.tickets and any(map(_has_deadline, commit.tickets)):
+            # Whichever process lives then meets the deadline.
+            self._bus.tell(Signal(kind=SignalKind.DEADLINE_SET, node=self._address))
         if not commit.events:
             return
         run = commit.run
+        is_resting = run is not None and run.status in _RESTING
+        if is_resting and commit.thread_id in self._told_rests:
+            self._told_rests[commit.thread_id] = True
+        elif is_resting and self._on_rest is not None:
+            self._on_rest(commit.thread_id)
+        if not self._tells:
+            return
         self._bus.tell(
             Signal(
                 kind=SignalKind.RUN_CHANGED,
                 thread_id=commit.thread_id,
                 run_id=None if run is None else run.run_id,
-                is_resting=run is not None and run.status in _RESTING,
+                is_resting=is_resting,
                 node=self._address,
             )
         )
+
+
+def _has_deadline(ticket: Ticket) -> bool:
+    return ticket.status is TicketStatus.OPEN and ticket.expires_at is not None

@@ -1,17 +1,19 @@
 """The sweeper: work that is due because time has passed, done at the start and periodically.
 
-Several nodes may sweep at the same time. A failing item is logged and never blocks the others.
+Several processes may sweep at the same time; where the store knows nodes, one of them takes the
+turn. A failing item is logged and never blocks the others.
 """
 
 import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from awaken.contracts.errors import AlreadyDecided
-from awaken.contracts.storage.bus import SignalKind
+from awaken.contracts.errors import AlreadyDecided, StorageError
+from awaken.contracts.storage.bus import Signal, SignalKind
 from awaken.contracts.suspension.tickets import DEADLINE, Ticket, ToolCallResume
 from awaken.runtime.primitives.timers import DeadlineWatch
 from awaken.runtime.suspension.resume import expiry_id
@@ -22,6 +24,10 @@ from .mailbox import Mailbox
 from .outages import Outage
 from .released_runs import ReleasedRuns
 
+if TYPE_CHECKING:
+    # A process that shares no store needs nothing of it.
+    from awaken.contracts.storage.nodes import Survey
+
 logger = logging.getLogger(__name__)
 runs_logger = logging.getLogger("awaken.runs")
 
@@ -30,19 +36,43 @@ PURGE_PAGE = 1000
 COUNT_PAGE = 200
 LEAST_MS = 50
 """How long to wait for a deadline that has passed by this clock, but not by the store's."""
+LOOK_MS = 750
+"""How soon to look for deadlines that other processes have written."""
+
+
+def _is_always_due(_survey: "Survey") -> bool:
+    return True
+
+
+class SweepStage(msgspec.Struct, frozen=True, kw_only=True):
+    """One kind of work that is due because time has passed."""
+
+    run: Callable[[], Awaitable[object]]
+    what: str
+    """What it does, for the log."""
+    is_due: "Callable[[Survey], bool]" = _is_always_due
+    """Whether a survey has found something to do; a store that makes none is always asked."""
+    is_shared: bool = False
+    """Whether one process does it for all."""
+    least_ms: int | None = None
+    """How often it is done whatever surveys find; None: never."""
 
 
 class SweeperChores(msgspec.Struct, kw_only=True):
     """What a sweeper does for services above the mailbox."""
 
-    stages: list[tuple[Callable[[], Awaitable[object]], str]] = []
-    """Further work of every sweep, each with what it does, for the log."""
+    stages: list[SweepStage] = []
+    """Further work of every sweep."""
     find_kept: Callable[[], Awaitable[Mapping[str, str]]] | None = None
     """Returns the runs that a purge must leave, with their threads."""
 
 
 class Sweeper:
-    """Takes back claims, decides expired tickets, continues released runs, removes old records."""
+    """Takes back claims, decides expired tickets, continues released runs, removes old records.
+
+    Where the store knows nodes, a sweep begins with a survey: one statement that finds what there
+    is to do. Only that is done.
+    """
 
     def __init__(
         self,
@@ -51,13 +81,18 @@ class Sweeper:
         board: SwitchBoard | None = None,
         chores: SweeperChores | None = None,
         deadlines: DeadlineWatch | None = None,
+        *,
+        hears_others: bool = True,
     ) -> None:
+        self._hears_others = hears_others
+        """Whether the bus tells of deadlines that other processes write; else they are polled."""
         self._is_gone = is_gone
         """Returns True if a worker has certainly ended; without it only leases decide."""
         self._chores = chores or SweeperChores()
         self._board = board or SwitchBoard()
         """Tells of agents that are released."""
         self._unwatch: Callable[[], None] | None = None
+        self._unsubscribe: Callable[[], None] | None = None
         self._deadlines = deadlines or DeadlineWatch()
         """Tells of deadlines that this process has written since the latest look."""
         self._due_ms: int | None = None
@@ -77,19 +112,47 @@ class Sweeper:
         self._sweeping: asyncio.Task[None] | None = None
         self._stopped = asyncio.Event()
         self._purged_at: int | None = None
+        self._stages = (*self._list_stages(), *self._chores.stages)
         self._outages = {
-            stage: Outage(what, config.sweep_ms, config.sweep_ms, logger)
-            for stage, what in (
-                (self.reclaim, "Taking back claims"),
-                (self.expire_tickets, "Deciding at deadlines"),
-                (self._released.continue_if_released, "Continuing released runs"),
-                (self.fill_columns, "Filling the columns of runs"),
-                (self.count_usage, "Counting usage"),
-                # Last: a run is counted before it is removed.
-                (self._purge_if_due, "Removing old records"),
-                *self._chores.stages,
-            )
+            stage.run: Outage(stage.what, config.sweep_ms, config.sweep_ms, logger)
+            for stage in self._stages
         }
+        self._done_at: dict[Callable[[], Awaitable[object]], int] = {}
+        """When a stage that is done now and then was last done, by the monotonic clock."""
+
+    def _list_stages(self) -> tuple[SweepStage, ...]:
+        # Deadlines are not shared: a process that knows the next one meets it also if the process
+        # whose turn it was is gone by then.
+        return (
+            SweepStage(
+                run=self.reclaim,
+                what="Taking back claims",
+                is_due=self._has_lost_claims,
+                is_shared=True,
+                # Claims of processes that are no nodes, and a clock that was set back.
+                least_ms=self._config.purge_ms,
+            ),
+            SweepStage(
+                run=self.expire_tickets,
+                what="Deciding at deadlines",
+                is_due=lambda it: it.deadline_ms is not None and it.deadline_ms < 0,
+            ),
+            SweepStage(run=self._released.continue_if_released, what="Continuing released runs"),
+            SweepStage(
+                run=self.fill_columns,
+                what="Filling the columns of runs",
+                is_due=lambda it: it.has_unfilled_runs,
+                is_shared=True,
+            ),
+            SweepStage(
+                run=self.count_usage,
+                what="Counting usage",
+                is_due=lambda it: it.has_uncounted_runs,
+                is_shared=True,
+            ),
+            # Last: a run is counted before it is removed.
+            SweepStage(run=self._purge_if_due, what="Removing old records", is_shared=True),
+        )
 
     def start(self) -> None:
         """Sweep now and then every `sweep_ms`; calling it twice is harmless."""
@@ -97,6 +160,7 @@ class Sweeper:
             self._stopped.clear()
             self._unwatch = self._board.watch(self._wake_up)
             self._deadlines.watchers.append(self._note_deadline)
+            self._unsubscribe = self._services.bus.subscribe(self._hear)
             self._sweeping = asyncio.create_task(self._sweep_until_stopped(), name="sweeper")
 
     async def stop(self) -> None:
@@ -106,6 +170,8 @@ class Sweeper:
         self._stopped.set()
         if self._unwatch is not None:
             self._unwatch()
+        if self._unsubscribe is not None:
+            self._unsubscribe()
         if self._note_deadline in self._deadlines.watchers:
             self._deadlines.watchers.remove(self._note_deadline)
         sweeping, self._sweeping = self._sweeping, None
@@ -113,9 +179,45 @@ class Sweeper:
         await asyncio.wait([sweeping])
 
     async def sweep(self) -> None:
-        """Run every stage once; a stage that fails does not stop the next one."""
-        for stage, outage in self._outages.items():
-            await _run_stage(stage, outage)
+        """Run every stage once; a stage that fails does not stop the next one.
+
+        If it is another node's turn, only what no other process can do for this one.
+        """
+        survey = await self._survey()
+        for stage in self._stages:
+            if survey is None or self._is_due(stage, survey):
+                self._done_at[stage.run] = self._services.clock.monotonic_ms()
+                await _run_stage(stage.run, self._outages[stage.run])
+
+    async def _survey(self) -> "Survey | None":
+        """Find what there is to do; None if every stage has to look for itself."""
+        nodes = self._services.nodes
+        if nodes is None:
+            return None
+        config = self._config
+        try:
+            survey = await nodes.survey(config.sweep_ms, config.relay_cap_ms)
+        except StorageError:
+            # Each stage finds the same trouble, and notes it.
+            return None
+        self._expect(survey.deadline_ms)
+        return survey
+
+    def _is_due(self, stage: SweepStage, survey: "Survey") -> bool:
+        if stage.is_shared and not survey.is_turn:
+            return False
+        if stage.is_due(survey):
+            return True
+        if stage.least_ms is None:
+            return False
+        done_at = self._done_at.get(stage.run)
+        return done_at is None or self._services.clock.monotonic_ms() - done_at >= stage.least_ms
+
+    def _has_lost_claims(self, survey: "Survey") -> bool:
+        is_gone = self._is_gone
+        return survey.has_lost_claims or (
+            is_gone is not None and any(is_gone(it) for it in survey.living)
+        )
 
     async def reclaim(self) -> int:
         """Queue again the dispatches of workers that are gone or whose lease has run out."""
@@ -130,9 +232,10 @@ class Sweeper:
                     dispatch.dispatch_id,
                     dispatch.attempt_count,
                 )
-                self._services.send_signal(
-                    SignalKind.DISPATCH_QUEUED, dispatch.thread_id, dispatch.run_id
-                )
+                self._services.wake_workers(dispatch)
+            if queued:
+                for watcher in self._services.watchers:
+                    watcher.on_recovery(len(queued))
             if len(queued) < PAGE:
                 return count
 
@@ -165,6 +268,11 @@ class Sweeper:
         if self._due_ms is None or due_ms < self._due_ms:
             self._due_ms = due_ms
             self._nudge.set()
+
+    def _hear(self, signal: Signal) -> None:
+        if signal.kind is SignalKind.DEADLINE_SET:
+            # Soon, not at once: many deadlines are one look.
+            self._note_deadline(self._services.clock.now_ms() + LOOK_MS)
 
     def _wake_up(self) -> None:
         self._wake.set()
@@ -207,6 +315,9 @@ class Sweeper:
         if due_ms is not None:
             left_ms = due_ms + 1 - self._services.clock.now_ms()
             until = min(end, loop.time() + max(self._least_ms, left_ms) / 1000)
+        if not (self._hears_others and self._services.bus.is_up):
+            # A process that has written the next deadline may be gone by then.
+            until = min(until, loop.time() + LOOK_MS / 1000)
         self._nudge.clear()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout_at(until):

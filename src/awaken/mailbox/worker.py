@@ -9,13 +9,15 @@ import logging
 import random
 from collections.abc import Callable
 from contextvars import Context
+from functools import partial
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from awaken.authoring.functions import is_interruption
 from awaken.contracts.errors import LeaseLost, ThreadBusy
 from awaken.contracts.lifecycle import Cancelled
-from awaken.contracts.storage.bus import Signal, SignalKind, Unsubscribe
+from awaken.contracts.storage.bus import Signal, SignalKind
 from awaken.contracts.storage.dispatch import InputMode, RunDispatch
 from awaken.runtime.admission.active_runs import ActiveRun
 from awaken.runtime.engine import RunEngine
@@ -23,11 +25,18 @@ from awaken.runtime.journal.leases import Lease, RunHandedOver
 from awaken.runtime.suspension.dispatch_plan import is_own
 from awaken.runtime.switches import NO_SWITCHES, CompiledSwitches
 
+from .config import limit_outage_pause
 from .failures import Failures
 from .heartbeat import Heartbeat
 from .held_runs import RefuseRun, refuse_alone
 from .mailbox import INTERRUPT, Mailbox
 from .outages import Outage
+
+if TYPE_CHECKING:
+    # A process that shares no store needs nothing of it.
+    from awaken.contracts.storage.nodes import Survey
+
+    from .claim_pressure import ClaimPressure
 
 logger = logging.getLogger(__name__)
 
@@ -35,6 +44,11 @@ _SETTLE_MS = 5_000
 """How long a stopping worker waits for the tasks of runs that were given back."""
 _ROUNDS = 3
 """How often it closes the engine: a dispatch may enter the engine while it is closed."""
+
+
+_SWEEPS_BETWEEN = 5
+_QUIET_LOOKS = 3
+"""After so many looks in vain a node looks half as often, while the bus works and wakes it."""
 
 
 class Worker:
@@ -51,7 +65,6 @@ class Worker:
         mailbox: Mailbox,
         heartbeat: Heartbeat,
         *,
-        worker_id: str,
         randomness: Callable[[], float] = random.random,
         refuse: RefuseRun = refuse_alone,
     ) -> None:
@@ -59,17 +72,38 @@ class Worker:
         self._services = mailbox.services
         self._config = mailbox.services.config
         self._heartbeat = heartbeat
-        self._worker_id = worker_id
+        self._randomness = randomness
+        self.served: tuple[str, ...] | None = None
+        """The agents that it claimed for lately; None: any."""
         self._failures = Failures(engine, mailbox.services, randomness, refuse)
         self._wake = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._claiming: asyncio.Task[None] | None = None
-        self._unsubscribe: Unsubscribe | None = None
-        self._unwatch: Callable[[], None] | None = None
+        self._stops: list[Callable[[], object]] = []
+        """Each ends something that the worker listens to."""
         self._is_stopping = False
         self._all_agents_at: int | None = None
         """When the worker last claimed for all agents, not only for its own."""
         self._stopping = asyncio.Lock()
+        self._quiet_looks = 0
+        """How many looks in a row were not asked for and found nothing."""
+        self._due_at: int | None = None
+        """When input is due that waits for a time, by the monotonic clock; None: unknown."""
+        self._pressure: ClaimPressure | None = None
+        """Whether this process can take on more; None unless it is a node."""
+        self._watching: asyncio.Task[None] | None = None
+        """Measures the pressure, from the start until the worker stops."""
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether it claims nothing any more."""
+        return self._is_stopping
+
+    @property
+    def slots(self) -> int:
+        """How many dispatches it executes at once: half of `concurrency` under pressure."""
+        slots = self._config.concurrency
+        return slots if self._pressure is None else self._pressure.limit_slots(slots)
 
     @property
     def in_flight(self) -> int:
@@ -89,12 +123,23 @@ class Worker:
         """Begin to work; calling it twice is harmless."""
         if self._claiming is None:
             self._is_stopping = False
-            self._unsubscribe = self._services.bus.subscribe(self._handle_signal)
-            self._unwatch = self._engine.services.switches.watch(self._wake.set)
+            self._stops += [
+                self._services.bus.subscribe(self._handle_signal),
+                self._engine.services.switches.watch(self._wake.set),
+            ]
+            if self._services.nodes is not None:
+                watchers = self._services.nodes.watchers
+                watchers.append(self._take_survey)
+                self._stops.append(partial(watchers.remove, self._take_survey))
+                self._watch_pressure()
             # A run belongs to the trace of its request, not to the trace that started the worker.
             self._claiming = asyncio.create_task(
                 self._claim_until_stopped(), name="claim loop", context=Context()
             )
+
+    def look_soon(self) -> None:
+        """Look for work now, not only when it is time."""
+        self._wake.set()
 
     def stop_claiming(self) -> None:
         """Claim nothing new; executing runs continue until `stop`."""
@@ -113,10 +158,12 @@ class Worker:
                 self._claiming = None
 
     async def _drain(self, claiming: asyncio.Task[None]) -> None:
-        if self._unsubscribe is not None:
-            self._unsubscribe()
-        if self._unwatch is not None:
-            self._unwatch()
+        stops, self._stops = self._stops, []
+        for stop in stops:
+            stop()
+        if self._watching is not None:
+            self._watching.cancel()
+            await asyncio.wait({self._watching})
         # Wait for a claim in progress: otherwise its dispatches would not be given back.
         await _wait_for({claiming}, max(self._config.drain_ms, _SETTLE_MS))
         claiming.cancel()
@@ -128,15 +175,28 @@ class Worker:
             task.cancel()
         await _wait_for({claiming, *self._tasks}, _SETTLE_MS)
 
+    def _watch_pressure(self) -> None:
+        from awaken.contracts.storage.inspection import WatchedStore  # noqa: PLC0415
+
+        from .claim_pressure import ClaimPressure  # noqa: PLC0415
+
+        pressure = self._pressure = ClaimPressure(self._services.clock, self._wake.set)
+        self._watching = asyncio.create_task(pressure.watch(), name="claim pressure")
+        if isinstance(self._services.store, WatchedStore):
+            watchers = self._services.store.watchers
+            watchers.append(pressure)
+            self._stops.append(partial(watchers.remove, pressure))
+
     def _handle_signal(self, signal: Signal) -> None:
         if signal.kind is SignalKind.DISPATCH_QUEUED:
             self._wake.set()
 
     async def _claim_until_stopped(self) -> None:
         config = self._config
-        outage = Outage("Claiming work", config.poll_ms, config.retry_cap_ms, logger)
+        cap_ms = limit_outage_pause(config, has_nodes=self._services.nodes is not None)
+        outage = Outage("Claiming work", min(config.poll_ms, cap_ms), cap_ms, logger)
         while not self._is_stopping:
-            pause = config.poll_ms
+            pause = self._choose_pause()
             try:
                 is_more_likely = await self._claim()
                 outage.record_success()
@@ -148,15 +208,30 @@ class Worker:
     async def _claim(self) -> bool:
         """Claim as many dispatches as there is room for; returns whether to claim again at once."""
         # Cleared before the store is asked: a signal that comes meanwhile must not be lost.
+        self._quiet_looks = 0 if self._wake.is_set() else self._quiet_looks + 1
         self._wake.clear()
-        room = self._config.concurrency - len(self._tasks)
+        room = self.slots - len(self._tasks)
         if room <= 0 or self._switched.is_all_paused:
             return False
-        token = self._services.ids.new_id()
+        if self._pressure is not None and self._pressure.is_pool_exhausted:
+            # Runs that execute need the connections; the worker is woken when they have them.
+            return False
+        if self._services.nodes is not None:
+            # Half of it: other nodes have room as well, and the rest is claimed right after.
+            room = (room + 1) // 2
+        # Its terms are those of a run that is started here: by whom, and for how long.
+        lease = self._heartbeat.open("")
+        assert lease.claim is not None
+        by, lease_ms = lease.claim.worker_id, lease.claim.lease_ms
         store, engine = self._services.store, self._engine
         with self._services.time_operation("claim"):
             claimed = await store.claim(
-                self._worker_id, token, self._config.lease_ms, limit=room, agents=self._agents()
+                by,
+                lease.token,
+                lease_ms,
+                limit=room,
+                agents=self._agents(),
+                tenants=self._config.tenants,
             )
         is_begun = False
         for dispatch in map(self._limit_attempts, claimed):
@@ -168,7 +243,7 @@ class Worker:
             is_begun = True
             task = asyncio.create_task(self._execute(dispatch), name=name)
             self._tasks.add(task)
-            task.add_done_callback(self._finish_task)
+            task.add_done_callback(partial(self._finish_task, dispatch.thread_id))
         # A dispatch that was given back is due again: claiming at once would find it for ever.
         return is_begun and len(claimed) == room
 
@@ -187,16 +262,51 @@ class Worker:
         """
         if self._engine.registry.host is not None:
             return None
-        now = self._services.clock.monotonic_ms()
-        if self._all_agents_at is None or now - self._all_agents_at >= self._config.sweep_ms:
+        now, pause = self._services.clock.monotonic_ms(), self._config.sweep_ms
+        if self._services.nodes is not None:
+            # Nodes sweep often, and others may serve the agents that this one does not have.
+            pause *= _SWEEPS_BETWEEN
+        self.served = self._list_served()
+        if self._all_agents_at is None or now - self._all_agents_at >= pause:
             self._all_agents_at = now
             return None
-        snapshot, switched = self._engine.registry.snapshot(), self._switched
-        known = snapshot.registries.agents
-        served = tuple(known) if snapshot.layer is None else self._engine.registry.served_agents()
+        return self.served
+
+    def _list_served(self) -> tuple[str, ...]:
+        registry, switched = self._engine.registry, self._switched
+        # Drafts are tried before anything is published: their publications have agents as well.
+        is_managed = registry.publications is not None or registry.snapshot().layer is not None
+        known = registry.snapshot().registries.agents
+        served = registry.served_agents() if is_managed else tuple(known)
         if switched is NO_SWITCHES:
             return served
         return tuple(it for it in served if not switched.is_paused(it))
+
+    def _choose_pause(self) -> int:
+        """Return how long to wait for a signal; nodes do not look at the same moment."""
+        poll_ms, nodes = self._config.poll_ms, self._services.nodes
+        if nodes is None:
+            return poll_ms
+        if self._quiet_looks >= _QUIET_LOOKS and nodes.hears_others():
+            # Signals bring input, and surveys what waits for a time: looks are for lost signals.
+            pause_ms = int(2 * poll_ms * (0.75 + self._randomness() / 2))
+        else:
+            pause_ms = int(poll_ms * (0.5 + self._randomness()))
+        left_ms = pause_ms
+        if self._due_at is not None:
+            left_ms = self._due_at - self._services.clock.monotonic_ms()
+        if left_ms <= 0:
+            # The look that follows finds it, unless it is for others.
+            self._due_at = None
+            return pause_ms
+        return min(pause_ms, left_ms)
+
+    def _take_survey(self, survey: "Survey") -> None:
+        """Look when input is due that waits for a time; regular looks find what is overdue."""
+        due_ms = survey.due_ms
+        if due_ms is not None and 0 < due_ms <= self._config.sweep_ms:
+            self._due_at = self._services.clock.monotonic_ms() + due_ms
+            self._wake.set()
 
     @property
     def _switched(self) -> CompiledSwitches:
@@ -212,8 +322,10 @@ class Worker:
             pass
 
     async def _execute(self, dispatch: RunDispatch) -> None:
-        clock, outcome = self._services.clock, "acked"
+        clock, outcome, nodes = self._services.clock, "acked", self._services.nodes
         started = clock.now_ms()
+        if nodes is not None:
+            nodes.told_rests[dispatch.thread_id] = False
         try:
             await self._deliver(dispatch)
         except (LeaseLost, RunHandedOver) as error:
@@ -227,13 +339,17 @@ class Worker:
             await self._failures.settle(dispatch, error, is_stopping=self._is_stopping)
         for watcher in self._services.watchers:
             watcher.on_delivery(dispatch, outcome, started, clock.now_ms())
-        self._services.send_signal(SignalKind.RUN_CHANGED, dispatch.thread_id, dispatch.run_id)
+        is_told = nodes is not None and nodes.told_rests.pop(dispatch.thread_id, False)
+        if not is_told or outcome != "acked":
+            self._services.send_signal(SignalKind.RUN_CHANGED, dispatch.thread_id, dispatch.run_id)
 
     async def _deliver(self, dispatch: RunDispatch) -> None:
         if self._is_stopping:
             await self._failures.give_back(dispatch)
             return
         assert dispatch.claim_token is not None
+        for watcher in self._services.watchers:
+            watcher.on_start(dispatch, self._services.clock.now_ms())
         lease = Lease(dispatch.claim_token, dispatch_id=dispatch.dispatch_id)
         # Watched from now on, not only once the engine has started the run.
         self._heartbeat.watch(lease, _Executing(self._engine, dispatch))
@@ -258,12 +374,14 @@ class Worker:
                 dispatch.thread_id, Cancelled(cause=INTERRUPT), token=dispatch.claim_token
             )
 
-    def _finish_task(self, task: asyncio.Task[None]) -> None:
+    def _finish_task(self, thread_id: str, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             logger.error("A dispatch ended with an unexpected error.", exc_info=error)
-        # There is room now, and the thread may have more dispatches.
-        self._wake.set()
+        is_full = len(self._tasks) + 1 >= self.slots
+        if is_full or self._services.may_have_next(thread_id):
+            # There is room now, and the thread or its tenant may have more dispatches.
+            self._wake.set()
 
 
 class _Executing:

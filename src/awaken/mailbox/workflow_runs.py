@@ -3,6 +3,8 @@
 No code of a workflow runs here, so any process with the store can do it.
 """
 
+import asyncio
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -32,13 +34,16 @@ from awaken.contracts.workflows.errors import (
     NotAWorkflow,
     ResetRefused,
     RunHasEnded,
+    RunStillQueued,
     TooManyEvents,
 )
 from awaken.contracts.workflows.steps import (
     EVENT_NAME_CHARS,
     EVENTS_MAX,
+    MESSAGE_EVENT,
     RESULT_BYTES,
     StepKind,
+    iterate_continuations,
     make_call_id,
     make_call_prefix,
     read_path,
@@ -56,6 +61,11 @@ from awaken.runtime.workflows.step_journal import StepJournal
 
 from .services import MailboxServices
 from .submissions import Delivery, continuation, digest, dispatch_for
+
+CONTINUATIONS_MAX = 10_000
+"""How many times a run may have continued as new that an event for the first one still reaches."""
+_SLICE = 250
+"""How many ids are made before others have their turn."""
 
 
 class EventReceipt(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,10 +92,13 @@ def check_open_workflow(run: RunRecord) -> None:
     """Check that a run is one of a workflow and has not ended.
 
     Raises:
+        RunStillQueued: It is still queued, and nothing says yet what it is.
         NotAWorkflow: An agent's model answers in it.
         RunHasEnded: It takes no more events.
         DemoRecord: It is demo data.
     """
+    if run.status is RunStatus.CREATED:
+        raise RunStillQueued(run_id=run.run_id.removeprefix(namespace_in(run.run_id)))
     if not run.is_workflow:
         raise NotAWorkflow(run_id=run.run_id)
     if run.purpose is RunKind.DEMO:
@@ -98,6 +111,7 @@ async def find_receiver(services: MailboxServices, run: RunRecord) -> RunRecord:
     """Return the run that an event for a run goes to: it, or what it continues as by now.
 
     Raises:
+        RunStillQueued: It is still queued.
         NotAWorkflow: An agent's model answers in it.
         RunHasEnded: It takes no more events.
     """
@@ -105,11 +119,38 @@ async def find_receiver(services: MailboxServices, run: RunRecord) -> RunRecord:
         check_open_workflow(run)
         return run
     newest = await services.load_open_run(run.thread_id)
-    if newest is None or not newest.is_workflow or newest.agent_id != run.agent_id:
+    if newest is None or not await _continues(run, newest):
         named = run.continued_as.removeprefix(namespace_in(run.run_id))
         problem = f", and continued as run '{named}', which has not begun or has ended too"
         raise RunHasEnded(run_id=run.run_id.removeprefix(namespace_in(run.run_id)), problem=problem)
     return newest
+
+
+async def _continues(run: RunRecord, newest: RunRecord) -> bool:
+    """Whether a run is what another one goes on as; a further run of the thread is not.
+
+    The ids tell, because records of runs in between may have been deleted by retention.
+    """
+    later = iterate_continuations(run.run_id)
+    for _ in range(CONTINUATIONS_MAX // _SLICE):
+        if newest.run_id in islice(later, _SLICE):
+            return True
+        await asyncio.sleep(0)
+    return False
+
+
+def check_speaker(run: RunRecord, name: str, sender: str | None) -> None:
+    """Check that an event does not speak for another user than its sender.
+
+    What a person says acts for that person, but an event acts for the user of its run. None is the
+    host's own code, which may speak for anyone.
+
+    Raises:
+        EventRefused: It is a `message`, and the run is another user's.
+    """
+    if name == MESSAGE_EVENT and sender is not None and run.user_id not in (None, sender):
+        problem = "it comes from another user than the run's: send it as a message to the thread"
+        raise EventRefused(what=f"The event '{name}'", problem=problem)
 
 
 class SentEvent(msgspec.Struct, frozen=True, kw_only=True):
@@ -133,6 +174,11 @@ class SentEvent(msgspec.Struct, frozen=True, kw_only=True):
         return f"event:{digest([self.run_id, self.name, self.event_id])}"
 
     @property
+    def message_id(self) -> str:
+        """The id of the message that it becomes, whichever run takes it."""
+        return derive_id(self.run_id, "event", self.name, self.event_id)
+
+    @property
     def asked(self) -> list[Any]:
         """What is compared if it comes again."""
         return ["event", self.name, self.payload]
@@ -149,21 +195,39 @@ async def find_sent_event(
 ) -> EventReceipt | None:
     """Return the receipt of an event that was accepted before, also after the end of its run.
 
+    Its dispatch is deleted some time after it was delivered; its message stays as long as the run.
+
     Raises:
         EventIdReused: The id was used for another event.
     """
     keyed = DispatchQuery(thread_id=run.thread_id, dedupe_key=event.dedupe_key, limit=1)
     known = next(iter((await services.store.list_dispatches(keyed)).items), None)
     if known is None:
+        is_same = await _is_in_thread(services, run, event)
+    else:
+        is_same = known.request_hash == digest(event.asked)
+    if is_same is None:
         return None
-    if known.request_hash != digest(event.asked):
+    if not is_same:
         raise EventIdReused(thread_id=run.thread_id, dedupe_key=event.event_id, run_id=event.run_id)
     return event.make_receipt(is_duplicate=True)
 
 
-async def make_event(
-    services: MailboxServices, run: RunRecord, name: str, payload: Any, event_id: str
-) -> RunRequest:
+async def _is_in_thread(services: MailboxServices, run: RunRecord, event: SentEvent) -> bool | None:
+    """Whether the thread has the same event under the id, or another one; None if it has none."""
+    age_ms = services.clock.now_ms() - run.created_at
+    retention_ms = services.config.retention_ms
+    if retention_ms is None or 2 * age_ms < retention_ms:
+        # Nearly always, whatever clocks show: no dispatch of so young a run was deleted.
+        return None
+    checkout = await services.store.checkout(run.thread_id)
+    for message in () if checkout is None else checkout.messages:
+        if message.id == event.message_id:
+            return bool(msgspec.json.decode(message.text) == msgspec.to_builtins(event.payload))
+    return None
+
+
+async def make_event(services: MailboxServices, run: RunRecord, event: SentEvent) -> RunRequest:
     """Make the request that delivers an event to a run.
 
     Raises:
@@ -172,8 +236,9 @@ async def make_event(
         EventRefused: A step waits for it, and it does not fit the schema of that step.
         TooManyEvents: No step waits for it, and too many events wait for their steps.
     """
+    name, payload = event.name, event.payload
     try:
-        message = make_event_message(derive_id(run.run_id, "event", name, event_id), name, payload)
+        message = make_event_message(event.message_id, name, payload)
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidInput(what="The event", problem=str(error)) from error
     if (size := len(message.text.encode())) > RESULT_BYTES:
@@ -214,7 +279,7 @@ async def _check_room(services: MailboxServices, run: RunRecord) -> None:
     checkout = await services.store.checkout(run.thread_id)
     # A step that was taken back leaves its event to the step that is taken again.
     journal = StepJournal(await services.store.list_tool_records(run.run_id))
-    taken = find_taken(journal.steps.values())
+    taken = set(find_taken(journal.steps).values())
     messages = Transcript(() if checkout is None else checkout.messages)
     # What the run began with are its arguments, and no event.
     taken |= {it.id or "" for it in find_input(run, messages)}

@@ -13,8 +13,8 @@ from typing import Protocol
 import msgspec
 
 from awaken.contracts.clock import Clock
-from awaken.contracts.config.errors import NoCanary
-from awaken.contracts.config.heads import Guardrails
+from awaken.contracts.config.errors import CanaryConflict, NoCanary
+from awaken.contracts.config.heads import Guardrails, SeenCanary
 from awaken.contracts.errors import StorageError
 from awaken.contracts.models.model_specs import NANOS
 
@@ -110,8 +110,9 @@ class CanaryWatch:
         if breach is None:
             return None
         try:
-            await self._heads.end_canary(GUARDRAIL, breach, canary.publication)
-        except NoCanary:
+            judged = SeenCanary(publication=canary.publication, since=canary.since)
+            await self._heads.end_canary(judged, GUARDRAIL, breach)
+        except (NoCanary, CanaryConflict):
             return None
         logger.warning("Publication %d is not tried any more: %s.", canary.publication, breach)
         return breach

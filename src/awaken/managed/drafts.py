@@ -20,7 +20,7 @@ from awaken.contracts.config.errors import (
     DraftTooLarge,
     UnknownConfigRecord,
 )
-from awaken.contracts.config.heads import CanaryPlan
+from awaken.contracts.config.heads import CanaryPlan, SeenCanary
 from awaken.contracts.config.publications import Publication, PublicationOrigin, hash_object
 from awaken.contracts.errors import IdempotencyConflict
 from awaken.contracts.record import Record
@@ -57,6 +57,8 @@ class DraftDifference(Record, frozen=True, kw_only=True):
     """How a draft differs from what is live: its base, the head, and every record."""
 
     draft: str
+    revision: int
+    """The revision of the draft that was compared: what a reviewer publishes."""
     base: int | None
     head: int | None
     records: tuple[RecordDifference, ...]
@@ -69,7 +71,7 @@ class PublishDraft(msgspec.Struct, frozen=True, kw_only=True):
     message: str = ""
     expected_head: int | None = None
     canary: CanaryPlan | None = None
-    is_over_canary: bool = False
+    over_canary: SeenCanary | None = None
     is_required_of_all: bool = False
     expected: int | None = None
     """The revision of the draft that the author read; None publishes any."""
@@ -227,7 +229,11 @@ class ConfigDrafts:
             fields = () if state is MergeState.SAME else list_differences(*versions)
             records.append(RecordDifference(ns=namespace, id=record_id, state=state, fields=fields))
         return DraftDifference(
-            draft=draft.id, base=draft.base, head=live.no or None, records=tuple(records)
+            draft=draft.id,
+            revision=draft.revision,
+            base=draft.base,
+            head=live.no or None,
+            records=tuple(records),
         )
 
     async def rebase(
@@ -331,7 +337,7 @@ class ConfigDrafts:
             origin=PublicationOrigin.DRAFT,
             draft=draft,
             canary=how.canary,
-            is_over_canary=how.is_over_canary,
+            over_canary=how.over_canary,
             is_required_of_all=how.is_required_of_all,
             expected_head=how.expected_head,
             idempotency_key=how.idempotency_key,

@@ -25,10 +25,11 @@ from awaken.contracts.config.errors import (
     ConfigError,
     HeadMoved,
     InvalidConfig,
+    LiveConflict,
     OwnedByCode,
     RecordInUse,
 )
-from awaken.contracts.config.heads import CanaryPlan
+from awaken.contracts.config.heads import CanaryPlan, SeenCanary
 from awaken.contracts.config.publications import (
     OVERRIDE,
     ManifestEntry,
@@ -95,7 +96,10 @@ class ApplyOptions(StrictRecord, frozen=True, kw_only=True):
     canary: CanaryPlan | None = None
     require_all: bool = False
     """Whether every live process must be able to use it first."""
-    over_canary: bool = False
+    over_canary: SeenCanary | None = None
+    """The canary that is ended by it."""
+    expected_head: int | None = None
+    """The publication that the caller's plan is for, 0 for the code alone; None applies to any."""
 
 
 class PlannedUpdate(Record, frozen=True, kw_only=True):
@@ -157,10 +161,12 @@ class ConfigFiles:
     ) -> tuple[FilePlan, Published | None]:
         """Publish what files change, as one change set; None if they change nothing.
 
-        If another process publishes meanwhile, the files are compared again with what is live.
+        If another process publishes meanwhile, the files are compared again with what is live,
+        unless the options name the publication that the caller compared them with.
 
         Raises:
             InvalidConfig: The files have problems, or there is drift; nothing was written.
+            LiveConflict: Another publication is live than the options name.
             ConfigError: It cannot be published; nothing was written.
             HeadMoved: Others published again and again.
         """
@@ -171,7 +177,7 @@ class ConfigFiles:
                 return plan, None
             try:
                 return plan, await self._publisher.publish(request)
-            except HeadMoved:
+            except (HeadMoved, LiveConflict):
                 if attempt + 1 == TRIES:
                     raise
         raise AssertionError
@@ -235,6 +241,9 @@ class ConfigFiles:
         self, files: FileSet, options: ApplyOptions, author: Author
     ) -> tuple[FilePlan, PublishRequest]:
         head = await self._parts.read_head()
+        now = head.publication or 0
+        if options.expected_head not in (None, now):
+            raise LiveConflict(expected=options.expected_head, actual=now)
         live = await self._parts.reader.load_publication(head.publication)
         changes, problems = await self._read(files)
         if options.prune:
@@ -253,10 +262,10 @@ class ConfigFiles:
             message=options.message or f"applied from {files.origin}",
             origin=PublicationOrigin.FILES,
             action=AuditAction.SEED_APPLY,
-            expected_head=head.publication or 0,
+            expected_head=now,
             canary=options.canary,
             is_required_of_all=options.require_all,
-            is_over_canary=options.over_canary,
+            over_canary=options.over_canary,
         )
         found = msgspec.structs.replace(
             plan, problems=tuple(problems), drift=drift, kept=kept, head=head.publication

@@ -6,11 +6,13 @@ import msgspec
 
 from awaken.contracts.config.audit import AuditAction, AuditEvent
 from awaken.contracts.config.errors import (
+    CanaryConflict,
     HeadMoved,
     InvalidConfig,
     NoCanary,
     PublishRefused,
     SecretInUse,
+    SwitchConflict,
     UnknownPublication,
     UnknownSecret,
     UnknownSwitch,
@@ -19,6 +21,7 @@ from awaken.contracts.config.heads import (
     Canary,
     CanaryPlan,
     ConfigHead,
+    SeenCanary,
     Switch,
     SwitchKind,
     SwitchState,
@@ -96,12 +99,21 @@ class ConfigHeads:
         return await self._change(set_it, (event,), once=once)
 
     async def release_switch(
-        self, kind: SwitchKind, target: str, author: Author, once: RequestKey | None = None
+        self,
+        kind: SwitchKind,
+        target: str,
+        author: Author,
+        once: RequestKey | None = None,
+        *,
+        set_at: int | None = None,
     ) -> ConfigHead:
         """Let it go on; runs that were paused continue.
 
+        `set_at` is when the switch was set that is meant; one that was set again stays.
+
         Raises:
             UnknownSwitch: It is not switched.
+            SwitchConflict: It was set again, for another reason.
         """
         event = self._parts.make_event(
             author,
@@ -111,9 +123,12 @@ class ConfigHeads:
         )
 
         def release(head: ConfigHead) -> ConfigHead:
-            rest = tuple(it for it in head.switches if (it.kind, it.id) != (kind, target))
-            if len(rest) == len(head.switches):
+            found = next((it for it in head.switches if (it.kind, it.id) == (kind, target)), None)
+            if found is None:
                 raise UnknownSwitch(kind=kind.value, target=target, problem="it is not switched")
+            if set_at not in (None, found.at):
+                raise SwitchConflict(kind=kind.value, target=target, by=found.by)
+            rest = tuple(it for it in head.switches if it is not found)
             return msgspec.structs.replace(head, switches=rest)
 
         return await self._change(release, (event,), once=once)
@@ -151,23 +166,27 @@ class ConfigHeads:
         return await self._change(start, (event,), once=once)
 
     async def promote_canary(
-        self, author: Author, message: str = "", once: RequestKey | None = None
+        self,
+        seen: SeenCanary,
+        author: Author,
+        message: str = "",
+        once: RequestKey | None = None,
     ) -> ConfigHead:
-        """Make the publication live that is being tried.
+        """Make the publication live that is being tried, if it is the one that the author saw.
 
         Raises:
             NoCanary: There is none.
+            CanaryConflict: There is another one.
             PublishRefused: The rules for publishing are not met.
         """
         tried = (await self._parts.read_head()).canary
-        if tried is not None:
+        if tried is not None and seen.names(tried):
             publication = await self._parts.reader.load_publication(tried.publication)
             self._publisher.check_move(author, message, (publication.created_by,))
 
         def promote(head: ConfigHead) -> ConfigHead:
-            if head.canary is None:
-                raise NoCanary
-            return msgspec.structs.replace(head, publication=head.canary.publication, canary=None)
+            canary = _require_canary(head, seen)
+            return msgspec.structs.replace(head, publication=canary.publication, canary=None)
 
         event = self._parts.make_event(
             author, AuditAction.PROMOTE, "config/canary", message=message or None
@@ -176,22 +195,20 @@ class ConfigHeads:
 
     async def end_canary(
         self,
+        seen: SeenCanary,
         author: Author,
         message: str,
-        tried: int | None = None,
         once: RequestKey | None = None,
     ) -> ConfigHead:
-        """Stop trying a publication; runs that began on it go on.
-
-        `tried` is the publication that is meant; another one is left alone.
+        """Stop trying the publication that the author saw; runs that began on it go on.
 
         Raises:
-            NoCanary: There is none, or another one.
+            NoCanary: There is none.
+            CanaryConflict: There is another one; it is left alone.
         """
 
         def end(head: ConfigHead) -> ConfigHead:
-            if head.canary is None or tried not in (None, head.canary.publication):
-                raise NoCanary
+            _require_canary(head, seen)
             return msgspec.structs.replace(head, canary=None)
 
         event = self._parts.make_event(
@@ -205,13 +222,20 @@ class ConfigHeads:
         author: Author,
         message: str = "",
         *,
-        is_over_canary: bool = False,
+        expected_head: int,
+        over_canary: SeenCanary | None = None,
         once: RequestKey | None = None,
     ) -> Published:
         """Publish the manifest of an earlier publication again; secrets stay as they are.
 
+        `expected_head` is the publication that the author saw live, 0 for the code alone: what it
+        undoes is what was published between both, and nothing else. A canary that runs is ended
+        only if `over_canary` names it.
+
         Raises:
             UnknownPublication: It does not exist, or was purged.
+            LiveConflict: Another one is live.
+            CanaryConflict: Another canary runs than the one that is named.
             ConfigError: It does not compile with the code of today.
         """
         earlier = await self._parts.store.load_publication(no)
@@ -227,8 +251,8 @@ class ConfigHeads:
                 origin=PublicationOrigin.ROLLBACK,
                 action=AuditAction.ROLLBACK,
                 restored_from=str(no),
-                is_over_canary=is_over_canary,
-                expected_head=head.publication,
+                over_canary=over_canary,
+                expected_head=expected_head,
                 idempotency_key=None if once is None else once.key,
                 request_hash="" if once is None else once.hash,
             )
@@ -361,6 +385,14 @@ class ConfigHeads:
             await self._live.notify_others()
             return receipt.head
         raise AssertionError
+
+
+def _require_canary(head: ConfigHead, seen: SeenCanary) -> Canary:
+    if head.canary is None:
+        raise NoCanary
+    if not seen.names(head.canary):
+        raise CanaryConflict(expected=seen.publication, actual=head.canary.publication)
+    return head.canary
 
 
 def _list_reversals(live: Publication, earlier: Publication) -> dict[str, dict[str, EarlierRecord]]:

@@ -1,8 +1,8 @@
-"""Earlier versions of a record: found by publication, by audit event, or by object."""
+"""Earlier versions: of a record, and what going back to an earlier publication undoes."""
 
 from awaken.contracts.config.audit import AuditAction, AuditQuery
 from awaken.contracts.config.errors import VersionNotFound, VersionUnusable
-from awaken.contracts.config.publications import ManifestEntry
+from awaken.contracts.config.publications import ManifestEntry, Publication
 from awaken.contracts.config.store import ConfigStore
 
 from .change_sets import EarlierRecord
@@ -11,6 +11,8 @@ Place = tuple[str, str]
 """Namespace and id of a record."""
 
 _PAGE = 200
+UNDONE_MAX = 200
+"""How many publications a list of what is undone has at most."""
 
 
 async def find_version(store: ConfigStore, place: Place, version: str) -> EarlierRecord:
@@ -41,6 +43,27 @@ async def find_version(store: ConfigStore, place: Place, version: str) -> Earlie
     if name is None:
         raise VersionUnusable(version=version, problem="the event has no body")
     return await _find_object(store, place, name)
+
+
+async def list_undone(store: ConfigStore, live: int, earlier: int) -> tuple[Publication, ...]:
+    """Return what going back from a publication to an earlier one undoes, newest first.
+
+    These are the ancestors of the first that came after the second, at most `UNDONE_MAX`: what was
+    tried beside them and never became live is not undone. Their manifests are left out.
+    """
+    undone: list[Publication] = []
+    wanted: int | None = live
+    before = live + 1
+    while wanted is not None and wanted > earlier and before > earlier + 1:
+        page = await store.list_publications(before=before, limit=_PAGE)
+        for it in page:
+            if it.no == wanted and it.no > earlier:
+                undone.append(it)
+                wanted = it.parent
+        if not page or len(undone) >= UNDONE_MAX:
+            break
+        before = page[-1].no
+    return tuple(undone[:UNDONE_MAX])
 
 
 async def _find_object(store: ConfigStore, place: Place, name: str) -> EarlierRecord:

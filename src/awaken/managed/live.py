@@ -8,6 +8,7 @@ everything else is on the new publication: a process is never on an older one be
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
 
 import msgspec
 
@@ -79,6 +80,16 @@ class LiveConfig:
         if self._compiled is None:
             return ()
         return (*self.applied.problems, *self._compiled.diagnostics)
+
+    def list_specs(self, namespace: str) -> list[Any]:
+        """Return the records of a namespace of the installed configuration, by id.
+
+        One that this process cannot read is left out; it is in `diagnostics`.
+        """
+        if self._compiled is None:
+            return []
+        found = self._compiled.config.records.get(namespace, {})
+        return [found[name].spec for name in sorted(found)]
 
     async def open(self) -> None:
         """Apply the head, and follow it from now on; idempotent."""

@@ -14,7 +14,7 @@ from awaken.contracts.errors import IdempotencyConflict
 
 from .change_sets import CodeRecords
 from .effective import PublicationReader
-from .publish_rules import PassedGate
+from .publish_rules import JudgedGate
 from .secrets import SecretBox, SecretResolver
 
 
@@ -53,7 +53,7 @@ class ConfigParts(msgspec.Struct, frozen=True, kw_only=True):
     """Of awaken in this process."""
     notify_changed: Callable[[], Awaitable[None]]
     """Tells the other processes to read the head."""
-    find_passed_gates: Callable[[str], Awaitable[Sequence[PassedGate]]] | None = None
+    find_judged_gates: Callable[[str], Awaitable[Sequence[JudgedGate]]] | None = None
     """Returns the evals of a manifest whose gates passed; None: the store keeps no evals."""
 
     @property

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from awaken.contracts.evals.eval_runs import EvalMode
+from awaken.contracts.evals.worlds import ToolSource
 from awaken.contracts.record import Record, StrictRecord
 
 WEEK_MS = 7 * 24 * 60 * 60 * 1000
@@ -26,20 +28,33 @@ class RequiredEval(StrictRecord, frozen=True, kw_only=True):
     dataset_id: str
     max_age_ms: int = WEEK_MS
     """How long ago it may have ended."""
+    modes: tuple[EvalMode, ...] = ()
+    """The modes that count, such as `live`; absent: any. Only `live` asks the models."""
+    tools: tuple[ToolSource, ...] = ()
+    """Who may have answered the tool calls of any case, such as `live`; absent: any."""
 
     def __post_init__(self) -> None:
         if self.max_age_ms < 1:
             message = "max_age_ms must be positive"
             raise ValueError(message)
+        if ToolSource.SIMULATED in self.tools:
+            message = "no gate passes on simulated tools; ask for recorded or live ones"
+            raise ValueError(message)
 
 
-class PassedGate(Record, frozen=True, kw_only=True):
-    """An eval of a configuration whose gate passed."""
+class JudgedGate(Record, frozen=True, kw_only=True):
+    """An eval of a configuration that a gate has judged."""
 
     eval_id: str
     dataset_id: str
     at: int
     """When it ended, in milliseconds since the epoch."""
+    mode: EvalMode
+    tools: tuple[ToolSource, ...]
+    """Who could answer the tool calls of its cases; empty if that is not known."""
+    is_passed: bool = True
+    off_terms: tuple[str, ...] = ()
+    """In what it departs from the terms of the dataset's gate: then it does not count."""
 
 
 class PublishRules(StrictRecord, frozen=True, kw_only=True):
@@ -85,14 +100,46 @@ def find_unmet_rules(
     return unmet
 
 
-def find_unmet_evals(rules: PublishRules, passed: Sequence[PassedGate], now: int) -> list[str]:
-    """Return which gates have not passed in time for what is published."""
+def find_unmet_evals(rules: PublishRules, judged: Sequence[JudgedGate], now: int) -> list[str]:
+    """Return which gates have not passed in time, or not in the way that counts.
+
+    Of the evals that count the newest one decides: one that failed is not made good by an older
+    one that passed.
+    """
     unmet = []
     for wanted in rules.requires_eval:
-        times = [it.at for it in passed if it.dataset_id == wanted.dataset_id]
-        what = f"the gate of dataset '{wanted.dataset_id}'"
-        if not times:
-            unmet.append(f"{what} has not passed for this configuration: run an eval of the draft")
-        elif now - max(times) > wanted.max_age_ms:
-            unmet.append(f"{what} passed for this configuration too long ago: run it again")
+        found = [it for it in judged if it.dataset_id == wanted.dataset_id]
+        counted = [it for it in found if not it.off_terms and _counts(wanted, it)]
+        what, how = f"the gate of dataset '{wanted.dataset_id}'", _describe_way(wanted)
+        if not found:
+            problem = f"has not passed for this configuration: run an eval of the draft{how}"
+        elif not counted:
+            problem = _describe_off(max(found, key=lambda it: it.at))
+            problem += f": run an eval of the draft on the terms of the gate{how}"
+        else:
+            newest = max(counted, key=lambda it: it.at)
+            if newest.is_passed and now - newest.at <= wanted.max_age_ms:
+                continue
+            problem = f"passed for this configuration too long ago: run it again{how}"
+            if not newest.is_passed:
+                problem = f"has not passed for this configuration (eval '{newest.eval_id}')"
+        unmet.append(f"{what} {problem}")
     return unmet
+
+
+def _describe_off(judged: JudgedGate) -> str:
+    why = "; ".join((f"has mode {judged.mode}, tools {', '.join(judged.tools)}", *judged.off_terms))
+    return f"was not judged in a way that counts (eval '{judged.eval_id}' {why})"
+
+
+def _counts(wanted: RequiredEval, judged: JudgedGate) -> bool:
+    has_mode = not wanted.modes or judged.mode in wanted.modes
+    has_tools = bool(judged.tools) and set(judged.tools).issubset(wanted.tools)
+    return has_mode and (has_tools or not wanted.tools)
+
+
+def _describe_way(wanted: RequiredEval) -> str:
+    """Return what to say about the way in which an eval has to be run, if it matters."""
+    asked = [f"mode {' or '.join(wanted.modes)}"] if wanted.modes else []
+    asked += [f"tools {' or '.join(wanted.tools)}"] if wanted.tools else []
+    return f" with {' and '.join(asked)}" if asked else ""

@@ -14,8 +14,15 @@ import msgspec
 from awaken.contracts.config.audit import AuditAction, AuditEvent
 from awaken.contracts.config.compiler import AgentChange, CompiledConfig, ConfigProblem
 from awaken.contracts.config.drafts import ConfigDraft
-from awaken.contracts.config.errors import HeadMoved, InvalidConfig, MissingSecrets, PublishRefused
-from awaken.contracts.config.heads import Canary, CanaryPlan, ConfigHead
+from awaken.contracts.config.errors import (
+    CanaryConflict,
+    HeadMoved,
+    InvalidConfig,
+    LiveConflict,
+    MissingSecrets,
+    PublishRefused,
+)
+from awaken.contracts.config.heads import Canary, CanaryPlan, ConfigHead, SeenCanary
 from awaken.contracts.config.publications import (
     Publication,
     PublicationKind,
@@ -64,8 +71,8 @@ class PublishRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Whether no head points to the publication: it is for a preview or an eval."""
     canary: CanaryPlan | None = None
     """Tries the publication with a share of new runs instead of making it live."""
-    is_over_canary: bool = False
-    """Whether a canary that runs is ended by this publication."""
+    over_canary: SeenCanary | None = None
+    """The canary that is ended by this publication; another one refuses the request."""
     is_required_of_all: bool = False
     """Whether every live process must be able to use it before it becomes live."""
     expected_head: int | None = None
@@ -145,6 +152,8 @@ class Publisher:
             RecordConflict: A record changed since the author read it.
             RecordInUse: A deleted record is still named by others.
             PublishRefused: The rules for publishing are not met.
+            LiveConflict: Another publication is live than the author saw.
+            CanaryConflict: Another canary runs than the one that is to be ended.
             HeadMoved: Other changes came in between again and again.
             IdempotencyConflict: The key was used for another request.
             RefusedByWorkers: Another process would lose an agent, and all were asked.
@@ -166,7 +175,7 @@ class Publisher:
                 try:
                     return await self._publish_on(head, base, request)
                 except HeadMoved:
-                    if attempt == REBASES_MAX or request.expected_head is not None:
+                    if attempt == REBASES_MAX:
                         raise
             raise AssertionError
 
@@ -174,7 +183,8 @@ class Publisher:
         self, head: ConfigHead, base: Publication, request: PublishRequest
     ) -> Published:
         candidate = self._build(base, request)
-        if not candidate.changes and not request.is_ephemeral and request.canary is None:
+        moves_canary = request.canary is not None or (head.canary and request.over_canary)
+        if not candidate.changes and not request.is_ephemeral and not moves_canary:
             return await self._publish_nothing(head, base, request)
         trial = await self._compile(candidate, request)
         is_installed = False
@@ -308,7 +318,10 @@ class Publisher:
     def _check_head(self, head: ConfigHead, request: PublishRequest) -> None:
         expected = request.expected_head
         if expected is not None and expected != (head.publication or 0):
-            raise HeadMoved(expected=expected, actual=head.publication or 0)
+            raise LiveConflict(expected=expected, actual=head.publication or 0)
+        ended, canary = request.over_canary, head.canary
+        if ended is not None and canary is not None and not ended.names(canary):
+            raise CanaryConflict(expected=ended.publication, actual=canary.publication)
 
     def check_move(self, author: Author, message: str, editors: tuple[str, ...]) -> None:
         """Refuse an author who may not move the head now; `editors` wrote what becomes live.
@@ -330,7 +343,7 @@ class Publisher:
             return
         editors = request.draft.editors if request.draft is not None else ()
         unmet = self._list_unmet(request.author, request.message, editors)
-        if head.canary is not None and not request.is_over_canary:
+        if head.canary is not None and request.over_canary is None:
             unmet.append(
                 f"publication {head.canary.publication} is being tried: promote it, end it, "
                 "or publish over it"
@@ -341,9 +354,9 @@ class Publisher:
         """Refuse a candidate without the evals that the rules require of exactly this manifest."""
         if request.is_ephemeral or not self._rules.requires_eval:
             return
-        find = self._parts.find_passed_gates
-        passed = () if find is None else await find(candidate.manifest_hash)
-        _refuse_unmet(find_unmet_evals(self._rules, passed, self._parts.clock.now_ms()))
+        find = self._parts.find_judged_gates
+        judged = () if find is None else await find(candidate.manifest_hash)
+        _refuse_unmet(find_unmet_evals(self._rules, judged, self._parts.clock.now_ms()))
 
     def _write(
         self, head: ConfigHead, candidate: Candidate, request: PublishRequest

@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+from collections.abc import Sequence
 
 import msgspec
 
@@ -10,7 +11,7 @@ from awaken.contracts.errors import InvalidInput
 from awaken.contracts.identity import derive_id
 from awaken.contracts.memory.access import DocumentDraft
 from awaken.contracts.memory.engine import KeptItem, MemoryEngine, MemoryItem
-from awaken.contracts.memory.errors import UnknownDocument, UnreadableDocument
+from awaken.contracts.memory.errors import MemoryFull, UnknownDocument, UnreadableDocument
 from awaken.contracts.memory.records import (
     DocumentFormat,
     DocumentPage,
@@ -25,6 +26,7 @@ from awaken.contracts.record import Record
 
 from .facts import GONE, check_limit
 from .hybrid import HybridIndex
+from .kept_items import read_kept, read_listed
 from .passages import Passage, cut_markdown, cut_text
 from .pdf_text import PdfReader
 from .terms import split_terms
@@ -44,7 +46,7 @@ class KeptPassage(Record, frozen=True, kw_only=True):
 
 
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(KeptPassage).decode
+_PASSAGE = msgspec.json.Decoder(KeptPassage)
 
 
 class KnowledgeBase:
@@ -65,6 +67,9 @@ class KnowledgeBase:
         text, passages = await self._read(draft)
         if not passages:
             raise UnreadableDocument(problem="it has no text")
+        if len(passages) > (limit := self.limits.chunks_per_collection):
+            # Before anything is paid for: its vectors, and a write that all others wait for.
+            raise MemoryFull(what=f"The memory of collection '{collection.name}'", limit=limit)
         document = KnowledgeDocument(
             id=document_id,
             title=clean_text(draft.title or draft.source or document_id)[:TITLE_CHARS],
@@ -76,13 +81,9 @@ class KnowledgeBase:
             added_by=draft.added_by,
         )
         vectors = await self._index.embed([it.text for it in passages])
-        items = [
-            self._item(document, place, passage, vector)
-            for place, (passage, vector) in enumerate(zip(passages, vectors, strict=True))
-        ]
-        had_any = await self._engine.replace_group(
-            collection, document_id, items, limit=self.limits.chunks_per_collection
-        )
+        # Off the event loop: the words of a long document take a second.
+        items = await asyncio.to_thread(self._make_items, document, passages, vectors)
+        had_any = await self._engine.replace_group(collection, document_id, items, limit=limit)
         if had_any:
             await self._engine.erase_deleted()
         return document
@@ -92,7 +93,8 @@ class KnowledgeBase:
     ) -> tuple[KnowledgeMatch, ...]:
         """Find passages by their words and, with embeddings, by their meaning; the best first."""
         found = await self._index.search(collection, query, check_limit(limit))
-        return tuple(_read_passage(item).match for item, _, _ in found)
+        read = (read_listed(item, _PASSAGE, "Passage") for item, _, _ in found)
+        return tuple(it.match for it in read if it is not None)
 
     async def list_documents(
         self, collection: Partition, *, cursor: str | None = None, limit: int = 100
@@ -105,8 +107,9 @@ class KnowledgeBase:
         found = await self._engine.list_items(collection, after=after, limit=wanted + 1, position=0)
         if found is None:
             raise InvalidInput(what="The cursor", problem=GONE)
-        documents = tuple(_read_document(it) for it in found[:wanted])
-        last = documents[-1].id if len(found) > wanted else None
+        read = [read_listed(it, _PASSAGE, "Passage") for it in found[:wanted]]
+        documents = tuple(it.document for it in read if it is not None and it.document is not None)
+        last = found[wanted - 1].group if len(found) > wanted else None
         return DocumentPage(items=documents, next_cursor=last)
 
     async def get(self, collection: Partition, document_id: str) -> KnowledgeDocument:
@@ -159,6 +162,17 @@ class KnowledgeBase:
         is_markdown = format_ is DocumentFormat.MARKDOWN
         return text, list(cut_markdown(text, size) if is_markdown else cut_text(text, size))
 
+    def _make_items(
+        self,
+        document: KnowledgeDocument,
+        passages: Sequence[Passage],
+        vectors: Sequence[bytes | None],
+    ) -> list[MemoryItem]:
+        return [
+            self._item(document, place, passage, vector)
+            for place, (passage, vector) in enumerate(zip(passages, vectors, strict=True))
+        ]
+
     def _item(
         self, document: KnowledgeDocument, place: int, passage: Passage, vector: bytes | None
     ) -> MemoryItem:
@@ -189,6 +203,12 @@ class KnowledgeBase:
         )
 
 
+def read_passage_text(item: KeptItem) -> str | None:
+    """Return the text of a passage, or None if it is damaged."""
+    passage = read_listed(item, _PASSAGE, "Passage")
+    return None if passage is None else passage.match.text
+
+
 def _check_id(draft: DocumentDraft, collection: Partition) -> str:
     if draft.id is None:
         given = draft.source or (draft.data if isinstance(draft.data, str) else draft.data.hex())
@@ -204,11 +224,7 @@ def _first_id(document_id: str) -> str:
     return derive_id(document_id, "0")
 
 
-def _read_passage(item: KeptItem) -> KeptPassage:
-    return _decode(item.body)
-
-
 def _read_document(item: KeptItem) -> KnowledgeDocument:
-    document = _read_passage(item).document
+    document = read_kept(item, _PASSAGE, "Passage").document
     assert document is not None
     return document

@@ -4,6 +4,7 @@ import logging
 from collections.abc import AsyncIterator, Sequence
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from awaken.contracts.clock import Clock, IdSource
 from awaken.contracts.errors import InvalidInput
@@ -23,6 +24,7 @@ from awaken.contracts.memory.records import (
 from awaken.contracts.messages.content import replace_surrogates
 
 from .hybrid import HybridIndex
+from .kept_items import read_kept, read_listed
 from .terms import split_terms
 from .texts import clean_text, digest_fact
 from .transcripts import TranscriptSearch
@@ -32,8 +34,10 @@ logger = logging.getLogger(__name__)
 EXPORTED_MAX = 1 << 31
 GONE = "the item at which the previous page ended is gone; list again from the beginning"
 LIMIT_MAX = 1_000
+TTL_MS_MAX = 1 << 45
+"""About a thousand years: the time at which a fact expires fits every store."""
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(Fact).decode
+_FACT = msgspec.json.Decoder(Fact)
 
 
 class FactBook:
@@ -49,6 +53,8 @@ class FactBook:
         limits: MemoryLimits,
     ) -> None:
         self._engine = engine
+        self.embedder = index.embedder
+        """Makes vectors of texts; None: facts are found by their words."""
         self._index = index
         self._transcripts = transcripts
         self._clock = clock
@@ -119,8 +125,11 @@ class FactBook:
         found = await self._engine.list_items(owner, after=cursor, limit=wanted + 1)
         if found is None:
             raise InvalidInput(what="The cursor", problem=GONE)
-        facts = tuple(map(_read_fact, found[:wanted]))
-        return FactPage(items=facts, next_cursor=facts[-1].id if len(found) > wanted else None)
+        read = map(_read_listed, found[:wanted])
+        facts = tuple(it for it in read if it is not None)
+        return FactPage(
+            items=facts, next_cursor=found[wanted - 1].id if len(found) > wanted else None
+        )
 
     async def search(
         self, owner: Partition, query: str, *, limit: int = 10
@@ -128,8 +137,9 @@ class FactBook:
         """Find facts by their words and, with embeddings, by their meaning; the best first."""
         found = await self._index.search(owner, query, check_limit(limit))
         return tuple(
-            FactMatch(fact=_read_fact(item), is_lexical=is_lexical, is_similar=is_similar)
+            FactMatch(fact=fact, is_lexical=is_lexical, is_similar=is_similar)
             for item, is_lexical, is_similar in found
+            if (fact := _read_listed(item)) is not None
         )
 
     async def edit(
@@ -139,18 +149,19 @@ class FactBook:
         text: str,
         *,
         by: str | None,
-        ttl_ms: int | None = None,
+        ttl_ms: int | UnsetType | None = UNSET,
     ) -> Fact:
-        """Replace the text of a fact; its source says that a person wrote it."""
+        """Replace the text of a fact; its source says that a person wrote it.
+
+        What is not given stays: when it expires, and the run and thread that it comes from.
+        """
         before, now = await self.get(owner, fact_id), self._clock.now_ms()
-        source = msgspec.structs.replace(before.source, origin=FactOrigin.PERSON, by=by)
-        fact = msgspec.structs.replace(
-            before,
-            text=self._check_text(text),
-            source=source,
-            updated_at=now,
-            expires_at=before.expires_at if ttl_ms is None else _expiry(now, ttl_ms),
-        )
+        fact = msgspec.structs.replace(before, text=self._check_text(text), updated_at=now)
+        if fact.text != before.text:
+            source = msgspec.structs.replace(before.source, origin=FactOrigin.PERSON, by=by)
+            fact = msgspec.structs.replace(fact, source=source)
+        if ttl_ms is not UNSET:
+            fact = msgspec.structs.replace(fact, expires_at=_expiry(now, ttl_ms))
         (vector,) = await self._index.embed([fact.text])
         if not await self._engine.update(owner, self._item(fact, vector)):
             raise UnknownFact(fact_id=fact_id)
@@ -166,10 +177,10 @@ class FactBook:
         if not await self._engine.delete(owner, [fact_id]):
             raise UnknownFact(fact_id=fact_id)
         is_erased = await self._engine.erase_deleted()
-        if found is None:
-            # It had expired: nobody is shown its text any more, so that none is searched for.
+        fact = None if found is None else _read_listed(found)
+        if fact is None:
+            # It had expired or is damaged: its text is not shown, so that none is searched for.
             return Forgotten(facts=(), is_erased=is_erased, is_search_complete=False)
-        fact = _read_fact(found)
         held = await self._transcripts.find_text(owner.tenant_id, fact, reader)
         return Forgotten(
             facts=(fact,),
@@ -195,11 +206,15 @@ class FactBook:
         # Read at once, bounded by `facts_per_owner`: between two pages the last fact of the first
         # one may be forgotten, and nothing says where to go on.
         for item in await self._engine.list_items(owner, after=None, limit=EXPORTED_MAX) or ():
-            yield _read_fact(item)
+            if (fact := _read_listed(item)) is not None:
+                yield fact
 
     async def _renew(self, owner: Partition, known: KeptItem, new: MemoryItem) -> Fact:
-        fact = _read_fact(known)
-        if fact.expires_at is None or (
+        fact = _read_listed(known)
+        if fact is None:
+            # The same sentence again is what a damaged fact can be restored from.
+            fact = msgspec.structs.replace(_FACT.decode(new.body), id=known.id)
+        elif fact.expires_at is None or (
             new.expires_at is not None and new.expires_at <= fact.expires_at
         ):
             return fact
@@ -208,6 +223,8 @@ class FactBook:
         return renewed if is_there else fact
 
     def _check_text(self, text: str) -> str:
+        if not isinstance(text, str):
+            raise InvalidInput(what="A fact", problem=f"it is a {type(text).__name__}, no text")
         cleaned = clean_text(text)
         if not cleaned:
             raise InvalidInput(what="A fact", problem="it has no visible text")
@@ -253,10 +270,21 @@ def _check_id(fact_id: str) -> str:
 def _expiry(now: int, ttl_ms: int | None) -> int | None:
     if ttl_ms is None:
         return None
-    if ttl_ms <= 0:
-        raise InvalidInput(what="The time to live", problem="it must be positive")
+    if not 0 < ttl_ms <= TTL_MS_MAX:
+        problem = f"it must be positive, and at most {TTL_MS_MAX} ms"
+        raise InvalidInput(what="The time to live", problem=problem)
     return now + ttl_ms
 
 
+def read_fact_text(item: KeptItem) -> str | None:
+    """Return the text of a fact, or None if it is damaged."""
+    fact = _read_listed(item)
+    return None if fact is None else fact.text
+
+
 def _read_fact(item: KeptItem) -> Fact:
-    return _decode(item.body)
+    return read_kept(item, _FACT, "Fact")
+
+
+def _read_listed(item: KeptItem) -> Fact | None:
+    return read_listed(item, _FACT, "Fact")

@@ -17,6 +17,7 @@ DEPTH = 40
 """How many items of each ranking are considered, at least."""
 QUERY_CHARS = 4_000
 EMBEDDED_AT_ONCE = 64
+NO_MODEL = "the runtime has no embedding model; pass one as `embeddings`"
 WRITE_S = 15.0
 """How long the vectors of what is written may take."""
 SEARCH_S = 2.0
@@ -30,7 +31,7 @@ class HybridIndex:
 
     def __init__(self, engine: MemoryEngine, embedder: Embedder | None) -> None:
         self._engine = engine
-        self._embedder = embedder
+        self.embedder = embedder
         self.model = "" if embedder is None else embedder.model
         self._silent_until = 0.0
 
@@ -42,20 +43,33 @@ class HybridIndex:
         A text without a vector is still found by its words: an embedding model that fails, or
         does not answer, prevents nobody from remembering.
         """
-        if self._embedder is None or not texts:
+        if self.embedder is None or not texts:
             return [None] * len(texts)
-        made: list[bytes | None] = []
         try:
-            for start in range(0, len(texts), EMBEDDED_AT_ONCE):
-                async with asyncio.timeout(patience_s):
-                    made += await self._embedder.embed(texts[start : start + EMBEDDED_AT_ONCE])
-        except TimeoutError:
-            self._silent_until = asyncio.get_running_loop().time() + PAUSE_S
-            logger.warning("Texts have no vectors: the embedding model took over %s s", patience_s)
-            return [None] * len(texts)
+            return [*await self.make_vectors(texts, patience_s=patience_s)]
         except EmbeddingFailed as error:
             logger.warning("Texts have no vectors: %s", error)
             return [None] * len(texts)
+
+    async def make_vectors(
+        self, texts: Sequence[str], *, patience_s: float = WRITE_S
+    ) -> list[bytes]:
+        """Return a vector for each text.
+
+        Raises:
+            EmbeddingFailed: There is no embedding model, or it fails or does not answer.
+        """
+        if self.embedder is None:
+            raise EmbeddingFailed(problem=NO_MODEL)
+        made: list[bytes] = []
+        try:
+            for start in range(0, len(texts), EMBEDDED_AT_ONCE):
+                async with asyncio.timeout(patience_s):
+                    made += await self.embedder.embed(texts[start : start + EMBEDDED_AT_ONCE])
+        except TimeoutError as error:
+            self._silent_until = asyncio.get_running_loop().time() + PAUSE_S
+            problem = f"the embedding model took over {patience_s} s"
+            raise EmbeddingFailed(problem=problem) from error
         return made
 
     async def search(
@@ -79,7 +93,7 @@ class HybridIndex:
         self, partition: Partition, query: str, depth: int
     ) -> Sequence[KeptItem]:
         is_silent = asyncio.get_running_loop().time() < self._silent_until
-        if self._embedder is None or not query.strip() or is_silent:
+        if self.embedder is None or not query.strip() or is_silent:
             return ()
         (vector,) = await self.embed([query], patience_s=SEARCH_S)
         if vector is None:

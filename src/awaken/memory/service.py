@@ -4,12 +4,18 @@ import logging
 
 from awaken.contracts.clock import Clock, IdSource
 from awaken.contracts.memory.engine import Embedder, MemoryEngine, VectorSupport
-from awaken.contracts.memory.records import CollectionInfo, MemoryLimits, PartitionKind
+from awaken.contracts.memory.records import (
+    CollectionInfo,
+    FilledVectors,
+    MemoryLimits,
+    PartitionKind,
+)
 from awaken.contracts.storage.store import Store
 
 from .documents import KnowledgeBase
 from .facts import FactBook
 from .hybrid import HybridIndex
+from .missing_vectors import fill_vectors
 from .transcripts import TranscriptSearch
 
 logger = logging.getLogger(__name__)
@@ -33,6 +39,7 @@ class MemoryService:
         transcripts = TranscriptSearch(store, bounds.searched_threads)
         self.engine = engine
         self.has_embeddings = embedder is not None
+        self._index = index
         self.facts = FactBook(engine, index, transcripts, clock, ids, bounds)
         self.knowledge = KnowledgeBase(engine, index, clock, bounds)
 
@@ -45,6 +52,17 @@ class MemoryService:
     async def read_vector_support(self) -> VectorSupport:
         """Tell whether the engine can search by vectors."""
         return await self.engine.read_vector_support()
+
+    async def fill_vectors(self, *, limit: int | None = None) -> FilledVectors:
+        """Give vectors to items of every partition that have none of the present model.
+
+        Args:
+            limit: How many items to look at, at most; absent: all.
+
+        Raises:
+            EmbeddingFailed: There is no embedding model, or it is away; what was filled stays.
+        """
+        return await fill_vectors(self.engine, self._index, limit=limit)
 
     async def delete_expired(self) -> int:
         """Delete and erase what has expired; returns how many items.

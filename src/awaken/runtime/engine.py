@@ -11,6 +11,7 @@ import msgspec
 from awaken.contracts.errors import (
     AgentPaused,
     InvalidResume,
+    LeaseLost,
     ThreadBusy,
     UnknownRun,
     UnknownTicket,
@@ -20,7 +21,7 @@ from awaken.contracts.errors import (
 from awaken.contracts.events import AgentEvent
 from awaken.contracts.identity import is_generated
 from awaken.contracts.lifecycle import Cancelled
-from awaken.contracts.messages.message import Message, Role
+from awaken.contracts.messages.message import Message, MessageMetadata, Role
 from awaken.contracts.runs.records import RunRequest, RunResult, SteerReceipt
 from awaken.contracts.storage.dispatch import DispatchStatus, Release, RunDispatch
 from awaken.contracts.storage.outbox import AbortRemote
@@ -42,6 +43,7 @@ from .journal.leases import Lease, LeaseBook
 from .journal.streams import EventReader
 from .loop.task_waits import is_suspending
 from .plugins.input_screens import Seen
+from .primitives.cancellation import CarriedWork
 from .primitives.signals import Latch
 from .remote.abort import abort_remote
 from .resolution.registry import RegistryHandle
@@ -88,12 +90,12 @@ class RunEngine:
         self._admission = Admission(store, registry, services, worlds)
         self.tasks = BackgroundTasks(self, leases, mailbox)
         """Background tasks that runs of this process have started."""
+        self.carried = CarriedWork()
+        """What resumes runs after a decision, and takes over children."""
         children = ChildRuns(Children(self, leases), self.tasks)
         self._execution = Execution(store, services, self._admission, leases, children)
         self.active = self._execution.active
         self.endings = self._execution.endings
-        self._going: set[asyncio.Task[bool]] = set()
-        """Tasks that resume runs after a decision."""
         self._deciding: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     def run(self, request: RunRequest) -> Coroutine[Any, Any, RunResult]:
@@ -182,7 +184,7 @@ class RunEngine:
         lease, decisions = Lease(token, dispatch_id=dispatch.dispatch_id), delivery.decisions
         try:
             active, _ = await self._execution.launch(
-                delivery.request, lambda run: take_decisions(run, decisions), lease
+                delivery.request, lambda run: take_decisions(run, decisions), lease, delivery.found
             )
         except AlreadySaid as error:
             return await self._pass_on(dispatch, error)
@@ -244,10 +246,7 @@ class RunEngine:
         return RunHandle(active, run, self.store, self.tasks.cancel)
 
     async def cancel_active(self, active: ActiveRun, cause: str = "user") -> bool:
-        """Cancel the run in a slot; False when its end is already decided otherwise.
-
-        Also False when another process continues the run (`is_left`): it is cancelled there.
-        """
+        """Cancel the run in a slot; False when its end is decided, or it goes on elsewhere."""
         is_cancelled = await self._ask(active, cause)
         if is_cancelled or active.run is None or not is_suspending(active.run):
             return is_cancelled
@@ -273,8 +272,9 @@ class RunEngine:
             holder = self.active.of_thread(record.thread_id)
             is_meant = holder is not None and await holder.know_run() == run_id
             return holder is not None and is_meant and await self._ask(holder, cause)
-        except (InvalidResume, UnsupportedFeature, VersionConflict):
-            # It was resumed, or its backend cannot resume it: then the caller ends it by force.
+        except (InvalidResume, LeaseLost, UnsupportedFeature, VersionConflict):
+            # It was resumed, here or in another process, or its backend cannot resume it: then the
+            # caller ends it by force.
             return False
         return isinstance(ended.termination, Cancelled)
 
@@ -322,16 +322,7 @@ class RunEngine:
             UnknownAgent: This process does not have the run's agent.
             InvalidResume: The run is no longer waiting.
         """
-        going = asyncio.create_task(self._go_on(queued), name=f"go on {queued.run_id}")
-        self._going.add(going)
-        going.add_done_callback(self._forget)
-        return await asyncio.shield(going)
-
-    def _forget(self, going: "asyncio.Task[bool]") -> None:
-        self._going.discard(going)
-        if not going.cancelled():
-            # The caller may be gone: mark the exception as retrieved, so that asyncio logs nothing.
-            going.exception()
+        return await self.carried.carry(self._go_on(queued), f"go on {queued.run_id}")
 
     async def _go_on(self, queued: RunDispatch) -> bool:
         lock = self._deciding.setdefault(queued.thread_id, asyncio.Lock())
@@ -385,9 +376,9 @@ class RunEngine:
         active = self.active.find(id_)
         if active is None or active.run is None:
             return SteerReceipt(is_accepted=False)
-        ids = self.services.ids
+        ids, mark = self.services.ids, MessageMetadata(user_id="")
         # New ids: the store would refuse the next commit if an id were already in use.
-        named = [msgspec.structs.replace(message, id=ids.new_id()) for message in messages]
+        named = [msgspec.structs.replace(it, id=ids.new_id(), metadata=mark) for it in messages]
         is_accepted = active.run.inbox.put(named)
         return SteerReceipt(
             is_accepted=is_accepted,
@@ -425,10 +416,7 @@ class RunEngine:
         if grace_ms > 0:
             await self.settle(grace_ms)
         await self.tasks.close()
-        for going in tuple(self._going):
-            going.cancel()
-        if self._going:
-            await asyncio.wait(tuple(self._going))
+        await self.carried.close()
         while slots := list(self.active):
             for active in slots:
                 active.stop()
@@ -463,30 +451,32 @@ class RunEngine:
     async def _ask(self, active: ActiveRun, cause: str) -> bool:
         """Cancel a run that executes here; with a lease, durably, even if this process dies now.
 
-        False when its end is decided otherwise, or when it continues elsewhere and the store did
-        not accept the request.
+        False when its end is decided otherwise, or the store did not accept it for another process.
         """
         run, lease = active.run, active.lease
-        is_ending = run is not None and run.token.is_sealed and not active.is_left
-        if self._execution.leases is None or is_ending:
+        if self._execution.leases is None:
             return active.cancel(cause)
         if run is None or lease is None or lease.claim is not None:
             return await self._cancel_early(active, cause)
-        is_asked = False
+        if run.token.is_sealed and not (run.token.is_cancelled or active.is_left):
+            return False
+        # Also for a run that ends as cancelled: that may be known to this process alone.
         try:
-            is_asked = await self.store.request_cancel(active.thread_id, cause, active.run_id)
+            holder = await self.store.request_cancel(active.thread_id, cause, active.run_id)
         except BaseException:
             active.cancel(cause)
             raise
-        if not is_asked and not run.token.is_sealed:
+        if holder is None and not run.token.is_sealed:
             # The lease has expired, and this process has not noticed yet.
             active.lease_lost()
-        is_cancelled = active.cancel(cause)
+        if holder is None:
+            return not active.is_left and await self._cancel_early(active, cause)
         # A stored request holds, even if the run's end is decided otherwise here.
-        return is_asked or (is_cancelled and not active.is_left)
+        active.cancel(cause)
+        return True
 
     async def _cancel_early(self, active: ActiveRun, cause: str) -> bool:
-        """Cancel a run that has not claimed its thread yet; return whether it ended cancelled."""
+        """Cancel a run that has no claim on its thread; return whether it ended cancelled."""
         if not active.cancel(cause):
             return False
         await active.released.wait()

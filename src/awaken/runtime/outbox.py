@@ -5,35 +5,24 @@ commit: the one that executed the run, or one that ended it by force.
 """
 
 from collections.abc import Iterable
-from typing import Any
-
-import msgspec
 
 from awaken.contracts.identity import derive_id
 from awaken.contracts.lifecycle import Blocked, Cancelled, Failed, Stopped
-from awaken.contracts.messages.inbox import TaskEnded
 from awaken.contracts.runs.records import RunRecord
+from awaken.contracts.storage.dispatch import RunDispatch
 from awaken.contracts.storage.outbox import (
     AbortRemote,
-    OutboxCommand,
+    QueueRun,
     ReportToParent,
     StopChildren,
-    ThreadMessage,
+    build_end_notice,
+    entry_of,
 )
 from awaken.contracts.storage.store import OutboxEntry
 from awaken.contracts.suspension.tickets import Ticket
-from awaken.contracts.tasks import PARENT, SUB_AGENT, TaskStatus, task_status
 
 DELEGATE_TICKET = "delegate_run:"
 """Prefix of the topic of a question that waits for a delegate's run."""
-REPORT_CHARS = 100_000
-"""How much of a text the owner of a task receives; the task's record has all of it."""
-
-
-def entry_of(order: OutboxCommand, entry_id: str) -> OutboxEntry:
-    """Return the outbox entry that carries a command."""
-    data = msgspec.to_builtins(order)
-    return OutboxEntry(entry_id=entry_id, kind=str(data["order"]), payload=data)
 
 
 def list_commands_at_end(
@@ -43,7 +32,7 @@ def list_commands_at_end(
     run_id, termination = record.run_id, record.termination
     found = []
     if record.parent_thread_id and record.parent_run_id:
-        found.append(entry_of(_build_end_notice(record), end_message_id(run_id)))
+        found.append(build_end_notice(record))
     is_broken = isinstance(termination, Cancelled | Failed | Stopped | Blocked)
     if is_broken and may_have_children:
         order = StopChildren(thread_id=record.thread_id, run_id=run_id)
@@ -54,9 +43,17 @@ def list_commands_at_end(
     return found
 
 
-def end_message_id(run_id: str) -> str:
-    """Return the id of the end message of a run, which is also the id of its dispatch."""
-    return derive_id(run_id, "ended")
+def list_successors(
+    dispatches: Iterable[RunDispatch], thread_id: str
+) -> tuple[tuple[RunDispatch, ...], list[OutboxEntry]]:
+    """Divide the runs that follow a run: those of its thread, and the orders for other threads."""
+    own, orders = list[RunDispatch](), list[OutboxEntry]()
+    for dispatch in dispatches:
+        if dispatch.thread_id == thread_id:
+            own.append(dispatch)
+        else:
+            orders.append(entry_of(QueueRun(dispatch=dispatch), dispatch.dispatch_id))
+    return tuple(own), orders
 
 
 def list_commands_at_rest(record: RunRecord, tickets: Iterable[Ticket]) -> list[OutboxEntry]:
@@ -79,60 +76,3 @@ def delegate_of(ticket: Ticket) -> str | None:
     """Return the run id of the delegate that a suspended call waits for, if it waits for one."""
     wanted = ticket.question[2]
     return wanted.removeprefix(DELEGATE_TICKET) if wanted.startswith(DELEGATE_TICKET) else None
-
-
-def _build_end_notice(record: RunRecord) -> OutboxCommand:
-    """Build the end notice: a message to the owner of a task, a report to a delegating run."""
-    if record.task is None:
-        return ReportToParent(
-            parent_thread_id=record.parent_thread_id or "",
-            parent_run_id=record.parent_run_id or "",
-            child_run_id=record.run_id,
-        )
-    assert record.termination is not None
-    status = task_status(record.termination)
-    return ThreadMessage(
-        thread_id=record.parent_thread_id or "",
-        tenant_id=record.tenant_id,
-        user_id=record.user_id,
-        sender_thread_id=record.thread_id,
-        payload=msgspec.to_builtins(
-            TaskEnded(
-                task_id=record.run_id,
-                status=status.value,
-                name=record.task.name,
-                result=_truncate_text(task_result(record)),
-                error=_truncate_text(task_error(record, status)),
-                is_quiet=record.termination == Cancelled(cause=PARENT),
-                usage=record.usage if record.task.task_type == SUB_AGENT else None,
-            )
-        ),
-    )
-
-
-def _truncate_text(value: Any) -> Any:
-    """Shorten a text to what a message may carry: a longer one would never be delivered."""
-    if not isinstance(value, str) or len(value) <= REPORT_CHARS:
-        return value
-    return f"{value[:REPORT_CHARS]}\n[Cut: {len(value)} characters, {REPORT_CHARS} shown]"
-
-
-def task_result(record: RunRecord) -> Any:
-    """Return the result of a task: an agent's text, or a function's value."""
-    text = record.final_output
-    if text is None or record.task is None or record.task.task_type == SUB_AGENT:
-        return text
-    return msgspec.json.decode(text)
-
-
-def task_error(record: RunRecord, status: TaskStatus) -> str | None:
-    """Return why a task did not complete, or None."""
-    match record.termination:
-        case Failed(message=message):
-            return message
-        case Stopped(reason=reason):
-            return reason.detail or reason.code
-        case Blocked(reason=text):
-            return text
-        case _:
-            return None if status is TaskStatus.COMPLETED else status.value

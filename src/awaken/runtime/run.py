@@ -225,19 +225,16 @@ class Run(msgspec.Struct, eq=False, weakref=True):
     """The per-run objects of the plugins, by plugin name."""
     streaming: "UnfinishedAnswer | None" = None
     """The model turn that is being streamed."""
-    window: ContextWindow | None = None
-    """The part of the transcript that is sent; None while all of it is sent."""
+    window: ContextWindow | None = None  # The part of the transcript that is sent; None: all.
     digest: MessageDigest | None = None
     """The digest of the transcript up to the latest request that sent all of it."""
     meter: PromptCounter | None = None
     """Present once a budget needs the length of requests."""
     unsettled: Mapping[str, Amount] = EMPTY
     """Spending that is not yet charged to the ledgers of shared scopes, by scope."""
-    side_call_lock: asyncio.Lock | None = None
-    """Held by the tool call that makes a side call to the model."""
-    remote_end: RemoteEnd | None = None
-    """How the turn at a remote backend ended."""
-    successors: tuple[RunDispatch, ...] = ()  # Runs that the commit of its end queues.
+    side_call_lock: asyncio.Lock | None = None  # Held by the tool call that asks the model.
+    remote_end: RemoteEnd | None = None  # How the turn at a remote backend ended.
+    successors: tuple[RunDispatch, ...] = ()  # Runs that the commit of its end queues or orders.
     waiting: Waiting | None = None  # What a workflow waits for; of other runs, tickets say it.
 
     @property
@@ -251,10 +248,11 @@ class Run(msgspec.Struct, eq=False, weakref=True):
         return self.active_before_ms + self.services.clock.monotonic_ms() - self.started_ms
 
     @property
-    def is_delivered(self) -> bool:
-        """Whether the run executes for a dispatch, which is redelivered if the run stops here."""
-        lease = self.journal.lease
-        return lease is not None and lease.dispatch_id is not None
+    def is_recoverable(self) -> bool:
+        """Whether it goes on from its last commit if it stops here: a dispatch or decider waits."""
+        lease, is_asked = self.journal.lease, self.is_continued or bool(self.tickets)
+        is_promised = is_asked and not self.is_attached
+        return lease is not None and (lease.dispatch_id is not None or is_promised)
 
     def find_due_end(self) -> Termination | None:
         """Return how the run has to end now: cancelled, or as a plugin or a rule decided.
@@ -324,15 +322,18 @@ class Run(msgspec.Struct, eq=False, weakref=True):
                 self.open_calls[call.id] = call
 
     def append_user(self, message: Message) -> None:
-        """Add a message from outside, with an id and the run's metadata."""
+        """Add a message from outside, with an id, the run's metadata and its speaker."""
         if self.agent.env.message_screens:
             (message,), blocked = look_at_messages(self.agent.env, (message,))
             if blocked is not None:
                 self.end(Blocked(reason=blocked))
-        marked = msgspec.structs.replace(
-            message, id=message.id or self.services.ids.new_id(), metadata=self.step.metadata
-        )
-        self.append(marked)
+        metadata, given = self.step.metadata, message.metadata
+        if given is not None and given.user_id is not None:
+            metadata = msgspec.structs.replace(metadata, user_id=given.user_id)
+            begun_by = self.record.begun_by or (self.record.user_id,)
+            self.record = msgspec.structs.replace(self.record, begun_by=begun_by)
+        id_ = message.id or self.services.ids.new_id()
+        self.append(msgspec.structs.replace(message, id=id_, metadata=metadata))
         sender = message.sender
         if sender is not None and sender.is_end and sender.task_id:
             _count_task_end(self, sender.task_id, sender.usage)
@@ -427,12 +428,12 @@ class Run(msgspec.Struct, eq=False, weakref=True):
         termination: Termination | None,
         waiting: Waiting | None,
         outbox: tuple[OutboxEntry, ...],
+        enqueued: tuple[RunDispatch, ...] = (),
     ) -> Coroutine[Any, Any, None]:
         """End the run, or let it wait, in one commit with its last event; release its thread."""
         lease = self.journal.lease
-        is_released = lease is not None and not lease.is_kept
-        release = Release() if is_released else None
-        last = LastWrite(event=event, outbox=outbox, release=release, enqueued=self.successors)
+        release = Release() if lease is not None and not lease.is_kept else None
+        last = LastWrite(event=event, outbox=outbox, release=release, enqueued=enqueued)
         record = partial(self._next_record, is_last=True, termination=termination, waiting=waiting)
         return self.journal.flush(self.state, record, last)
 

@@ -7,13 +7,15 @@ from typing import TypeVar
 import msgspec
 
 from awaken.contracts.errors import DemoRecord, InvalidInput
-from awaken.contracts.storage.schedules import (
-    Creator,
+from awaken.contracts.storage.schedule_errors import (
     NotTheCreator,
     RightsUnverifiable,
-    Schedule,
     ScheduleChanged,
     SecretNotAllowed,
+)
+from awaken.contracts.storage.schedules import (
+    Creator,
+    Schedule,
     Trigger,
 )
 from awaken.contracts.tenancy import add_namespace, namespace_of, remove_namespace

@@ -16,6 +16,8 @@ from awaken.contracts.storage.schedules import EventFilter, RunTarget, TriggerSp
 from awaken.contracts.tenancy import namespace_in, remove_namespace
 from awaken.contracts.workflows.steps import EVENT_NAME_CHARS
 
+from .run_requests import read_messages
+
 PLACEHOLDERS_MAX = 50
 VALUE_BYTES_MAX = 20_000
 """How long a value may be that stands inside of a text; of a longer one the beginning is told."""
@@ -29,15 +31,18 @@ _BAD_ESCAPE = re.compile(r"~(?![01])")
 
 
 def check_mapping(spec: TriggerSpec) -> None:
-    """Check the parts of a trigger that name places of a body.
+    """Check the parts of a trigger that name places of a body, and the messages among them.
 
     Raises:
-        InvalidInput: A pointer is malformed, there are too many, or a thread is named twice.
+        InvalidInput: A pointer is malformed, there are too many, a thread is named twice, or a
+            message of the input is none that a client may send.
     """
     if spec.target.thread_id is not None:
         problem = "a trigger names its thread in `thread`"
         raise InvalidInput(what="target.thread_id", problem=problem)
     check_event_target(spec.target.event, spec.thread, "thread")
+    if spec.target.event is None and isinstance(spec.target.input, list | tuple):
+        read_messages(spec.target.input)
     pointers = _list_pointers([spec.target.input, spec.target.context, spec.thread])
     if len(pointers) > PLACEHOLDERS_MAX:
         raise InvalidInput(what="target", problem=f"it has more than {PLACEHOLDERS_MAX} pointers")

@@ -1,7 +1,7 @@
 """What to do with the due times of a schedule that have come. Pure."""
 
 import hashlib
-from itertools import chain, takewhile
+from itertools import takewhile
 
 import msgspec
 
@@ -13,13 +13,15 @@ from awaken.contracts.storage.schedules import (
     Schedule,
 )
 
-from .due_times import iterate_due
+from .due_times import find_next_due, iterate_due
 
 LATE_MS = 60_000
 """A due time that is older than this was missed, unless its schedule let it wait."""
 SCANNED_MAX = 10_000
 """How many due times one look decides at most; the next look goes on behind them."""
 MISSED, OVERLAP, CHANGED = "missed", "overlap", "changed"
+_UNFIRED = "No process fired it in time."
+_SUPERSEDED = "A later one took its place: the previous run had not ended, or no process fired it."
 
 
 class FiringPlan(Record, frozen=True, kw_only=True):
@@ -34,28 +36,44 @@ class FiringPlan(Record, frozen=True, kw_only=True):
 
 
 def plan_firing(schedule: Schedule, now: int) -> FiringPlan:
-    """Decide which of the due times up to now are missed, and which one fires."""
-    spec, first = schedule.spec, schedule.next_due
-    if first is None:
-        return FiringPlan()
-    due: list[int] = []
-    following: int | None = None
-    for found in chain((first,), iterate_due(spec, first, schedule.created_at)):
-        if find_wake(schedule, found) > now or len(due) >= SCANNED_MAX:
-            following = found
-            break
-        due.append(found)
+    """Decide which of the due times up to now are missed, and which one fires.
+
+    Of very many, one look only skips the oldest: the newest are known once all are counted.
+    """
+    due, wakes, following, is_whole = _list_due(schedule, now)
     # A due time that waits for the previous run has been missed by no process.
-    kept = max(spec.catch_up, spec.overlap is OverlapPolicy.QUEUE)
-    late = [it for it in due if find_wake(schedule, it) + LATE_MS < now]
-    missed = late[: len(late) - kept] if kept else late
-    rest = due[len(missed) :]
-    skipped = _skip(schedule, missed, MISSED, "No process fired it in time.")
+    may_wait = schedule.spec.overlap is OverlapPolicy.QUEUE
+    kept = max(schedule.spec.catch_up, may_wait)
+    # Due times wake in their order: those that are late come first.
+    late = sum(wake + LATE_MS < now for wake in wakes)
+    missed, rest = due[: max(0, late - kept)], due[max(0, late - kept) :]
+    skipped = _skip(schedule, missed, MISSED, _SUPERSEDED if may_wait else _UNFIRED)
+    if not is_whole:
+        return FiringPlan(skipped=skipped, following=rest[0] if rest else following)
     if not rest:
         return FiringPlan(skipped=skipped, following=following)
     return FiringPlan(
         skipped=skipped, due=rest[0], following=rest[1] if len(rest) > 1 else following
     )
+
+
+def _list_due(schedule: Schedule, now: int) -> tuple[list[int], list[int], int | None, bool]:
+    """Return due times that have come and when each wakes, the one after them, and if it is all."""
+    found, due, wakes = schedule.next_due, list[int](), list[int]()
+    if found is None:
+        return due, wakes, None, True
+    later = iterate_due(schedule.spec, found, schedule.created_at)
+    while found is not None:
+        after = next(later, None)
+        wake = _delay(schedule, found, after)
+        if wake > now:
+            break
+        if len(due) >= SCANNED_MAX:
+            return due, wakes, found, False
+        due.append(found)
+        wakes.append(wake)
+        found = after
+    return due, wakes, found, True
 
 
 def skip_overdue(schedule: Schedule, now: int, reason: str) -> Firing | None:
@@ -103,8 +121,20 @@ def count_firing(schedule: Schedule, firing: Firing) -> Schedule:
 
 
 def find_wake(schedule: Schedule, due: int) -> int:
-    """Return when a due time fires: its jitter depends only on it and on the schedule."""
+    """Return when a due time fires: its jitter depends only on it and on the schedule.
+
+    It fires before the next one is due, however long the jitter may be: so they fire in order, and
+    none is missed because it waited for an earlier one.
+    """
+    if not schedule.spec.jitter_ms:
+        return due
+    return _delay(schedule, due, find_next_due(schedule.spec, due, schedule.created_at))
+
+
+def _delay(schedule: Schedule, due: int, after: int | None) -> int:
     jitter = schedule.spec.jitter_ms
+    if after is not None:
+        jitter = min(jitter, after - due - 1)
     if not jitter:
         return due
     data = f"{schedule.schedule_id}\0{due}".encode()

@@ -5,13 +5,22 @@ from typing import Any
 
 import msgspec
 
-from awaken.contracts.errors import AwakenError, UnknownAgent
+from awaken.contracts.errors import (
+    AlreadyExists,
+    AwakenError,
+    DedupeConflict,
+    InvalidRecord,
+    UnknownAgent,
+    UsageError,
+)
 from awaken.contracts.runs.records import RunRecord, RunRequest
 from awaken.contracts.storage.schedules import Creator
 
 FindProblem = Callable[[Creator], Awaitable[str | None]]
 """Says why a creator may start no run, or None if it may; asked anew each time."""
 
+NEVER_QUEUED = (UsageError, InvalidRecord, AlreadyExists, DedupeConflict)
+"""What a store raises for a run that it will not queue later either."""
 LOST_RIGHTS, UNKNOWN_AGENT = "rights_lost", "unknown_agent"
 
 
@@ -29,6 +38,8 @@ class RunStarter(msgspec.Struct, frozen=True, kw_only=True):
     """Raises if no new run may take an agent of this id."""
     check_target: Callable[[RunRequest], Awaitable[None]]
     """Raises if the input or the context of a request does not fit its agent."""
+    check_receiver: Callable[[str], Awaitable[None]]
+    """Raises if the agent of this id is known here, and is no workflow: it takes no events."""
     screen: Callable[[RunRequest], Awaitable[RunRequest]]
     """Returns a request as it may be stored; raises if it does not fit its agent."""
     check_event: Callable[[RunRecord, str, Any], Awaitable[None]]

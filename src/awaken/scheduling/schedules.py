@@ -1,7 +1,7 @@
 """The use cases of schedules, for the host's own code and for callers of a server."""
 
 from collections.abc import Awaitable, Callable
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, TypedDict, Unpack
 
 import msgspec
@@ -9,6 +9,11 @@ import msgspec
 from awaken.contracts.clock import IdSource
 from awaken.contracts.errors import IllegalTransition, InvalidInput
 from awaken.contracts.storage.queries import FiringQuery, Page, ScheduleQuery
+from awaken.contracts.storage.schedule_errors import (
+    ScheduleChanged,
+    ScheduleUsedUp,
+    UnknownSchedule,
+)
 from awaken.contracts.storage.schedules import (
     Creator,
     CronTiming,
@@ -19,12 +24,10 @@ from awaken.contracts.storage.schedules import (
     OverlapPolicy,
     RunTarget,
     Schedule,
-    ScheduleChanged,
     ScheduleSpec,
     ScheduleStatus,
     ScheduleStore,
     Timing,
-    UnknownSchedule,
 )
 
 from .callers import (
@@ -42,7 +45,7 @@ from .rights import RunStarter
 from .run_requests import StartedBy, build_request
 
 UPCOMING_MAX = 100
-_TIMING = ("cron", "zone", "every_ms", "at")
+_TIMING = ("cron", "zone", "every_ms", "start_at", "at")
 
 
 class ScheduleOptions(TypedDict, total=False):
@@ -53,6 +56,8 @@ class ScheduleOptions(TypedDict, total=False):
     zone: str
     """The IANA zone of `cron`; UTC unless given."""
     every_ms: int
+    start_at: int
+    """The time from which `every_ms` is counted; the creation unless given."""
     at: int
     """One time, in milliseconds since the epoch."""
     tenant_id: str
@@ -140,6 +145,7 @@ class Schedules:
         Raises:
             InvalidInput: A field is malformed, or the timing names no time from now on.
             UnknownAgent: The agent is not registered.
+            UnknownThread: The thread belongs to another tenant.
             InvalidWorkflowInput: The input does not fit the workflow.
             InvalidContext: The context does not fit the agent.
             AlreadyExists: There is a schedule with that id.
@@ -195,6 +201,7 @@ class Schedules:
             UnknownSchedule: There is none, or it belongs to another tenant.
             InvalidInput: A field is malformed, or the timing names no time from now on.
             UnknownAgent: The agent is not registered.
+            UnknownThread: The thread belongs to another tenant.
             InvalidWorkflowInput: The input does not fit the workflow.
             InvalidContext: The context does not fit the agent.
             NotTheCreator: The caller may not change it.
@@ -270,14 +277,20 @@ class Schedules:
     async def fire(self, schedule_id: str) -> Firing:
         """Start a run now, in the name of the creator; due times stay as they are.
 
+        The last run that it may start ends it.
+
         Raises:
             UnknownSchedule: There is none, or it belongs to another tenant.
             NotTheCreator: The caller is neither its creator nor an operator.
+            ScheduleUsedUp: It has started as many runs as it may.
             StorageError: The run cannot be queued.
         """
 
         async def fire_once() -> Firing:
             stored = await self._load_to_control(schedule_id)
+            if stored.fires_left == 0:
+                count_max = stored.spec.max_count or 0
+                raise ScheduleUsedUp(schedule_id=schedule_id, max_count=count_max)
             firing = await self._firer.fire_now(stored)
             if firing is None:
                 raise ScheduleChanged(record_id=schedule_id)
@@ -295,7 +308,8 @@ class Schedules:
         if stored.next_due is None:
             return ()
         after = iterate_due(stored.spec, stored.next_due, stored.created_at)
-        return (stored.next_due, *islice(after, min(count, UPCOMING_MAX) - 1))
+        due = chain((stored.next_due,), after)
+        return tuple(islice(due, _limit_times(count, stored.fires_left)))
 
     async def preview(self, spec: ScheduleSpec, count: int = 10) -> tuple[int, ...]:
         """Return the next due times that a schedule would have; nothing is stored.
@@ -305,7 +319,8 @@ class Schedules:
         """
         now = await self._now_ms()
         check_spec(spec, now)
-        return tuple(islice(iterate_due(spec, now, now), min(count, UPCOMING_MAX)))
+        due = iterate_due(spec, now, now)
+        return tuple(islice(due, _limit_times(count, spec.max_count)))
 
     async def firings(self, schedule_id: str, query: FiringQuery | None = None) -> Page[Firing]:
         """List what became of due times, by due time.
@@ -334,11 +349,15 @@ class Schedules:
         check_spec(spec, now)
         target = spec.target
         check_event_target(target.event, target.thread_id, "target.thread_id")
-        new = StartedBy(kind="schedule", id="new", key="0")
+        new = StartedBy(kind="schedule", id="new", created_at=now, key="0")
         request = build_request(target, creator, new)
         await self._starter.check_agent(target.agent_id)
+        if target.thread_id is not None:
+            await self._firer.check_thread(creator, target.thread_id)
         if target.event is None:
             await self._starter.check_target(request)
+        else:
+            await self._starter.check_receiver(target.agent_id)
 
     async def _change(
         self, schedule_id: str, change: Callable[[Schedule, int], Schedule]
@@ -387,20 +406,25 @@ def make_timing(
     cron: str | None = None,
     zone: str = "UTC",
     every_ms: int | None = None,
+    start_at: int | None = None,
     at: int | None = None,
 ) -> Timing:
     """Make a timing of the one that is given.
 
     Raises:
-        InvalidInput: None is given, or several are.
+        InvalidInput: None is given, or several are, or one that belongs to another.
     """
     given = [it for it in (cron, every_ms, at) if it is not None]
     if len(given) != 1:
         raise InvalidInput(what="timing", problem="give one of cron, every_ms and at")
+    if start_at is not None and every_ms is None:
+        raise InvalidInput(what="start_at", problem="it is for every_ms")
     if cron is not None:
         return CronTiming(expression=cron, zone=zone)
+    if zone != "UTC":
+        raise InvalidInput(what="zone", problem="it is for cron; other times have none")
     if every_ms is not None:
-        return IntervalTiming(every_ms=every_ms)
+        return IntervalTiming(every_ms=every_ms, start_at=start_at)
     assert at is not None
     return OneShotTiming(at=at)
 
@@ -423,17 +447,19 @@ def _plan_next(schedule: Schedule, now: int) -> Schedule:
     """Return a schedule that is active at its next due time, or has ended."""
     after = max(now, schedule.decided_until)
     due = find_next_due(schedule.spec, after, schedule.created_at)
-    count_max = schedule.spec.max_count
-    if due is None or (count_max is not None and schedule.fired_count >= count_max):
-        return msgspec.structs.replace(
-            schedule, status=ScheduleStatus.ENDED, next_due=None, wake_at=None
-        )
+    if due is None or schedule.fires_left == 0:
+        return schedule.end()
     return msgspec.structs.replace(
         schedule,
         status=ScheduleStatus.ACTIVE,
         next_due=due,
         wake_at=find_wake(schedule, due),
     )
+
+
+def _limit_times(count: int, fires_left: int | None) -> int:
+    """Return how many due times are shown: those that would start no run are none."""
+    return min(count, UPCOMING_MAX, UPCOMING_MAX if fires_left is None else fires_left)
 
 
 def _check_open(schedule: Schedule, new: ScheduleStatus) -> None:

@@ -4,11 +4,12 @@ from collections.abc import Callable
 
 import msgspec
 
-from awaken.contracts.errors import AwakenError, StorageError
+from awaken.contracts.errors import AwakenError, StorageError, UnknownThread
 from awaken.contracts.runs.records import RunRecord
+from awaken.contracts.runs.threads import Thread
 from awaken.contracts.storage.dispatch import InputMode, RunDispatch
 from awaken.contracts.storage.schedules import Creator, RunTarget
-from awaken.contracts.tenancy import add_namespace, namespace_of, remove_namespace
+from awaken.contracts.tenancy import add_namespace, namespace_in, namespace_of, remove_namespace
 from awaken.mailbox.services import MailboxServices
 from awaken.runtime.suspension.dispatch_plan import is_workflow_event
 
@@ -80,13 +81,27 @@ async def _find_open_workflow(
     """
     if target.thread_id is None:
         return None
-    thread_id = add_namespace(namespace_of(creator.tenant_id), target.thread_id)
-    thread = await services.store.load_thread(thread_id)
+    thread = await find_thread(services, creator, target.thread_id)
     if thread is None:
         return None
-    thread.check_tenant(creator.tenant_id)
     found = thread.open_run_id and await services.store.load_run(thread.open_run_id)
     return found if found and found.is_workflow else None
+
+
+async def find_thread(services: MailboxServices, creator: Creator, thread_id: str) -> Thread | None:
+    """Return the thread that a target names, or None if there is none yet.
+
+    Raises:
+        UnknownThread: It belongs to another tenant than the creator.
+    """
+    stored_id = add_namespace(namespace_of(creator.tenant_id), thread_id)
+    # A run without a tenant has no place among the threads of one.
+    if namespace_in(stored_id) != namespace_of(creator.tenant_id):
+        raise UnknownThread(thread_id=thread_id)
+    thread = await services.store.load_thread(stored_id)
+    if thread is not None:
+        thread.check_tenant(creator.tenant_id)
+    return thread
 
 
 async def _deliver_event(
@@ -97,7 +112,7 @@ async def _deliver_event(
     run: RunRecord | None,
 ) -> PlannedStart | RunRefusal:
     # Only what delivers events loads the code of workflows.
-    from awaken.mailbox.workflow_runs import SentEvent, make_event  # noqa: PLC0415
+    from awaken.mailbox.workflow_runs import SentEvent, check_speaker, make_event  # noqa: PLC0415
 
     creator, started_by = wanted.creator, wanted.started_by
     if run is None or run.agent_id != target.agent_id or target.event is None:
@@ -110,8 +125,9 @@ async def _deliver_event(
         payload=target.input,
         event_id=started_by.derive("event"),
     )
+    check_speaker(run, event.name, creator.user_id)
     await starter.check_event(run, event.name, event.payload)
-    request = await make_event(services, run, event.name, event.payload, event.event_id)
+    request = await make_event(services, run, event)
     request = msgspec.structs.replace(
         request, tenant_id=creator.tenant_id, dispatch_id=started_by.derive("dispatch")
     )

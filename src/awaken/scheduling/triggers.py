@@ -12,18 +12,20 @@ from awaken.contracts.errors import InvalidInput
 from awaken.contracts.secrets import SecretUnresolved
 from awaken.contracts.storage.dispatch import RunDispatch
 from awaken.contracts.storage.queries import DeliveryQuery, Page, TriggerQuery
-from awaken.contracts.storage.schedules import (
-    DeliveryOutcome,
-    HookDelivery,
+from awaken.contracts.storage.schedule_errors import (
     HookRefused,
     HookUnreadable,
     ScheduleChanged,
+    TriggerPaused,
+    UnknownTrigger,
+)
+from awaken.contracts.storage.schedules import (
+    DeliveryOutcome,
+    HookDelivery,
     ScheduleStore,
     SignatureScheme,
     Trigger,
-    TriggerPaused,
     TriggerSpec,
-    UnknownTrigger,
 )
 from awaken.mailbox.services import MailboxServices
 
@@ -36,7 +38,7 @@ from .callers import (
 )
 from .due_times import check_description
 from .mapping import check_mapping, is_wanted, list_missing, map_target
-from .rights import RunRefusal, RunStarter
+from .rights import NEVER_QUEUED, RunRefusal, RunStarter
 from .run_requests import StartedBy
 from .signatures import SignedDelivery, verify
 from .starts import WantedStart, plan_start
@@ -288,19 +290,17 @@ class Triggers:
             WantedStart(
                 creator=trigger.creator,
                 started_by=StartedBy(
-                    kind="trigger", id=trigger.trigger_id, key=delivery.delivery_id
+                    kind="trigger",
+                    id=trigger.trigger_id,
+                    created_at=trigger.created_at,
+                    key=delivery.delivery_id,
                 ),
                 agent_id=spec.target.agent_id,
                 make_target=lambda: map_target(spec, trigger.trigger_id, event),
             ),
         )
         if isinstance(start, RunRefusal):
-            refused = DeliveryOutcome.REFUSED
-            return await self._record(
-                msgspec.structs.replace(
-                    delivery, outcome=refused, reason=start.reason, detail=start.detail
-                )
-            )
+            return await self._refuse(delivery, start)
         missing = ", ".join(list_missing(spec, event))
         fired = msgspec.structs.replace(
             delivery,
@@ -315,10 +315,27 @@ class Triggers:
             starter.on_queued()
         return recorded
 
+    async def _refuse(self, delivery: HookDelivery, refusal: RunRefusal) -> HookDelivery:
+        return await self._record(
+            msgspec.structs.replace(
+                delivery,
+                outcome=DeliveryOutcome.REFUSED,
+                reason=refusal.reason,
+                detail=refusal.detail,
+                run_id=None,
+                thread_id=None,
+            )
+        )
+
     async def _record(
         self, delivery: HookDelivery, dispatch: RunDispatch | None = None
     ) -> HookDelivery:
-        recorded = await self._store.accept_delivery(delivery, dispatch)
+        try:
+            recorded = await self._store.accept_delivery(delivery, dispatch)
+        except NEVER_QUEUED as error:
+            if dispatch is None:
+                raise
+            return await self._refuse(delivery, RunRefusal(error.code, str(error)))
         if recorded is None:
             # Deleted since it was read.
             raise HookRefused
@@ -355,6 +372,8 @@ class Triggers:
         check_description(spec.description)
         check_mapping(spec)
         await self._parts.starter.check_agent(spec.target.agent_id)
+        if spec.target.event is not None:
+            await self._parts.starter.check_receiver(spec.target.agent_id)
         return spec
 
     async def _switch(self, trigger_id: str, *, is_paused: bool) -> Trigger:

@@ -21,13 +21,15 @@ class JudgeLabel(msgspec.Struct, frozen=True, kw_only=True):
     human: bool
     judge: bool
     votes: tuple[float, ...] = ()
-    prompt_hash: str | None = None
+    judge_key: tuple[str, str] | None = None
+    """The prompt and the model of the judge, as `JudgeUse.judge_key` has them."""
 
 
 def calibrate_judge(labels: Sequence[JudgeLabel], scorer: str = "") -> Calibration:
     """Compare a judge with people; below 30 labels, or with labels of one kind, it is uncalibrated.
 
-    Without people's passes or fails one of its errors is unknown, however many labels there are.
+    Without people's passes or fails one of its errors is unknown, however many labels there are. So
+    it is with labels of several judges: what they have in common is the error of none of them.
     """
     total = len(labels)
     both = sum(it.human and it.judge for it in labels)
@@ -35,14 +37,16 @@ def calibrate_judge(labels: Sequence[JudgeLabel], scorer: str = "") -> Calibrati
     passes = sum(it.human for it in labels)
     fails = total - passes
     false_fails, false_passes = passes - both, fails - neither
-    hashes = {it.prompt_hash for it in labels}
+    keys = {it.judge_key for it in labels}
+    prompt_hash, model_id = next(iter(keys)) or (None, None) if len(keys) == 1 else (None, None)
     known = Calibration(
         scorer=scorer,
         labels=total,
         human_passes=passes,
         human_fails=fails,
         self_consistency=_measure_consistency(labels),
-        prompt_hash=hashes.pop() if len(hashes) == 1 else None,
+        prompt_hash=prompt_hash,
+        model_id=model_id,
     )
     if total == 0:
         return known
@@ -50,7 +54,7 @@ def calibrate_judge(labels: Sequence[JudgeLabel], scorer: str = "") -> Calibrati
     kappa = measure_kappa(both, false_fails, false_passes, neither)
     return msgspec.structs.replace(
         known,
-        is_calibrated=total >= LABELS_MIN and passes > 0 and fails > 0,
+        is_calibrated=total >= LABELS_MIN and passes > 0 and fails > 0 and len(keys) == 1,
         agreement=agreement,
         agreement_interval=estimate_wilson(agreement, total),
         kappa=None if kappa is None else kappa[0],

@@ -3,7 +3,9 @@
 Only cases that are scored in both count; the others are listed. The order of the verdict is fixed:
 same if the whole interval lies inside the margin, worse if it lies below 0, better if above, else
 undecided. A difference is only called one if the permutation test agrees, adjusted for the number
-of scorers: with few cases an interval alone says too much.
+of scorers: with few cases an interval alone says too much. For the same reason an interval in which
+few cases differ reaches as far as the cases that were not tried may: a handful of equal cases is
+not the same.
 """
 
 from collections.abc import Sequence
@@ -28,6 +30,7 @@ from .statistics.power import (
     find_look,
     measure_step,
     needed_cases,
+    needed_equal,
     needed_error,
     needed_repeats,
     smallest_effect,
@@ -40,6 +43,7 @@ from .statistics.resampling import (
     bootstrap_interval,
     flip_signs,
     measure_mcnemar,
+    widen_sparse,
 )
 
 MARGIN = 0.02
@@ -142,7 +146,8 @@ def _measure(
     """Everything but the verdict."""
     scored_first = {key for key, it in first.items() if it.values}
     scored_second = {key for key, it in second.items() if it.values}
-    both = [key for key in first if key in scored_first and key in scored_second]
+    # By their ids: the order in which items were written changes no draw.
+    both = sorted(scored_first & scored_second)
     # Samples of agents that failed have no version: they are 0 by every version.
     rescored = {
         key
@@ -185,17 +190,16 @@ def _measure(
     pairs = [(first[key], second[key]) for key in paired]
     target = needed_error(found.difference or 0.0, found.margin, alpha)
     error = measure_error(differences, weights)
+    drawn = bootstrap_interval(differences, weights, rng, alpha=alpha, resamples=plan.resamples)
     return msgspec.structs.replace(
         found,
-        interval=bootstrap_interval(
-            differences, weights, rng, alpha=alpha, resamples=plan.resamples
-        ),
+        interval=widen_sparse(drawn, differences, weights, alpha),
         p_value=flip_signs(differences, weights, rng, resamples=plan.resamples),
         mcnemar_p=_test_pairs(pairs),
         smallest_effect=smallest_effect(
             error, len(paired), measure_step(differences, weights), alpha
         ),
-        needed_cases=None if target is None else needed_cases(error, len(paired), target),
+        needed_cases=_count_cases(found, error, target, alpha),
         needed_repeats=None if target is None else _count_repeats(pairs, error, target),
     )
 
@@ -207,6 +211,15 @@ def _test_pairs(pairs: Sequence[tuple[CaseScores, CaseScores]]) -> float | None:
     only_first = sum(a.values[0] > b.values[0] for a, b in pairs)
     only_second = sum(a.values[0] < b.values[0] for a, b in pairs)
     return measure_mcnemar(only_first, only_second)
+
+
+def _count_cases(
+    found: ScorerComparison, error: float, target: float | None, alpha: float
+) -> int | None:
+    """How many cases would decide it; if no case differs, how many may be called the same."""
+    if error == 0:
+        return None if found.difference else needed_equal(found.margin, alpha)
+    return None if target is None else needed_cases(error, found.cases, target)
 
 
 def _count_repeats(
@@ -279,16 +292,22 @@ def _explain(found: ScorerComparison, alpha: float) -> str:
 def _compare_costs(
     first_items: Sequence[EvalItem], first: str, second_items: Sequence[EvalItem], second: str
 ) -> float | None:
-    """The cost per sample of the cases that both have; None if one is not known."""
-    means: list[dict[str, float]] = []
-    for items, variant in ((first_items, first), (second_items, second)):
-        costs: dict[str, list[float]] = {}
-        for it in items:
-            if it.variant == variant and not it.status.is_missing:
-                if it.cost_usd is None:
-                    return None
-                costs.setdefault(it.case_id, []).append(it.cost_usd)
-        means.append({key: sum(it) / len(it) for key, it in costs.items()})
-    both = means[0].keys() & means[1].keys()
-    base = sum(means[0][it] for it in both)
-    return sum(means[1][it] for it in both) / base if base > 0 else None
+    """The cost per sample of the cases that both have; None if one of them is not known."""
+    old, new = _list_costs(first_items, first), _list_costs(second_items, second)
+    sums = [0.0, 0.0]
+    for case_id in sorted(old.keys() & new.keys()):
+        for side, costs in enumerate((old[case_id], new[case_id])):
+            known = [it for it in costs if it is not None]
+            if len(known) < len(costs):
+                return None
+            sums[side] += sum(known) / len(known)
+    return sums[1] / sums[0] if sums[0] > 0 else None
+
+
+def _list_costs(items: Sequence[EvalItem], variant: str) -> dict[str, list[float | None]]:
+    """What the samples of each case cost, those that are missing left out."""
+    costs: dict[str, list[float | None]] = {}
+    for it in items:
+        if it.variant == variant and not it.status.is_missing:
+            costs.setdefault(it.case_id, []).append(it.cost_usd)
+    return costs

@@ -9,7 +9,8 @@ from awaken.contracts.evals.cases import Expectation, SequenceMode
 from awaken.contracts.evals.errors import InvalidScorer
 from awaken.contracts.evals.scores import ScorerSpec
 
-_MODES = {SequenceMode.EXACT: "exact", SequenceMode.ORDERED_SUBSEQ: "in_order"}
+SEQUENCE_FITS = {SequenceMode.EXACT: "exact", SequenceMode.ORDERED_SUBSEQ: "in_order"}
+"""Rust's ways to compare sequences of tools, and ours."""
 
 
 def list_expected_specs(
@@ -33,7 +34,7 @@ def _list_specs(expect: Expectation, judge: dict[str, Any] | None) -> Iterator[S
     if expect.final_answer_excludes:
         yield _make_spec("excludes", phrases=expect.final_answer_excludes)
     if expect.tool_sequence:
-        mode = _MODES[expect.tool_sequence_mode]
+        mode = SEQUENCE_FITS[expect.tool_sequence_mode]
         yield _make_spec("tool_sequence", tools=expect.tool_sequence, mode=mode)
     if expect.forbidden_tools:
         yield _make_spec("forbidden_tools", tools=expect.forbidden_tools)

@@ -46,8 +46,8 @@ class CaseScores(msgspec.Struct, kw_only=True):
     is_judged: bool = False
     versions: set[str] = set()
     """The versions of the scorer; several if it changed between samples."""
-    prompts: set[str] = set()
-    """The prompts of the judge."""
+    judges: set[tuple[str, str]] = set()
+    """The judges that scored it, by prompt and model."""
 
     @property
     def mean(self) -> float:
@@ -80,14 +80,19 @@ def collect_scores(items: Iterable[EvalItem], variant: str, known: Scores | None
     for item in items:
         found = scorers_of.setdefault(item.case_id, {})
         found.update(dict.fromkeys(score.name for score in item.scores))
+        found.update(dict.fromkeys(item.unscored))
     everywhere = dict.fromkeys(name for names in scorers_of.values() for name in names)
+    # What others are compared with is not compared with itself: it has no such score to lack.
+    foreign = {it.name for item in items for it in item.scores if it.against == variant}
     collected: Scores = {}
     for item in items:
         if item.variant == variant:
-            # A case that never got to a scorer fails by all of them.
+            # An older item names no scorer that it never got to: it fails by all of them.
             names = scorers_of[item.case_id] or everywhere
             given = {score.name: score for score in item.scores}
             for name in names:
+                if name in foreign:
+                    continue
                 cases = collected.setdefault(name, {})
                 case = cases.get(item.case_id)
                 if case is None:
@@ -105,7 +110,7 @@ def _add_sample(case: CaseScores, item: EvalItem, score: Score | None) -> None:
         case.passes += score.value >= 0.5 if score.passed is None else score.passed
         if score.judge is not None:
             case.is_judged = True
-            case.prompts.add(score.judge.prompt_hash)
+            case.judges.add(score.judge.judge_key)
         case.versions.add(score.version)
     elif score is not None or item.status is ItemStatus.SCORED:
         case.errors += 1
@@ -148,9 +153,9 @@ def summarize_scorer(
 ) -> ScorerFigures:
     """The figures of one scorer; without a scored sample they are None, not 0."""
     scored = [it for it in cases if it.values]
-    prompts = {prompt for it in cases for prompt in it.prompts}
-    if calibration is not None and calibration.prompt_hash not in (None, *prompts):
-        # The judge has another prompt by now: what is known of the old one says nothing.
+    judges = {judge for it in cases for judge in it.judges}
+    if calibration is not None and judges != {calibration.judge_key}:
+        # Another prompt or model is another judge: what is known of one says nothing of the other.
         calibration = None
     figures = ScorerFigures(
         scorer=scorer,

@@ -14,7 +14,7 @@ import msgspec
 import yaml  # type: ignore[import-untyped]
 
 from awaken.contracts.evals.errors import InvalidGate
-from awaken.contracts.evals.eval_runs import EvalItem
+from awaken.contracts.evals.eval_runs import CELL_TIMEOUT_MS, REPEATS_MAX, EvalItem, EvalMode
 from awaken.contracts.evals.verdicts import (
     Calibration,
     ComparisonVerdict,
@@ -24,7 +24,9 @@ from awaken.contracts.evals.verdicts import (
     GateStatus,
     ScorerComparison,
     ScorerFigures,
+    SequentialLook,
 )
+from awaken.contracts.evals.worlds import ToolPolicy
 from awaken.contracts.record import StrictRecord
 
 from .comparisons import MARGIN, ComparisonPlan, compare_items
@@ -79,9 +81,38 @@ class CasesRule(StrictRecord, frozen=True, kw_only=True):
     """Tags; every sample of a case with one of them has to pass by every scorer."""
 
 
+class GateTerms(StrictRecord, frozen=True, kw_only=True):
+    """How the evals of a gate are made; the caller of one does not choose what it leaves out.
+
+    Without that the caller would decide: by the agent, the number of repeats or a weak baseline.
+    """
+
+    agent_id: str | None = None
+    """The agent that is tried; absent: that of the case's recording, else the default agent."""
+    mode: EvalMode = EvalMode.LIVE
+    """Only `live` asks the models."""
+    repeats: int | None = None
+    """Absent: 1 if models and tools are recorded or scripted, else 5."""
+    seed: int = 0
+    tools: ToolPolicy = ToolPolicy()
+    """For cases that say nothing."""
+    judge_model_id: str | None = None
+    """The model of judges and simulated users that name none."""
+    judge: dict[str, Any] | None = None
+    """The options of the judge of expectations, `rubric` among them."""
+    baseline: str | None = None
+    """The id of the eval to compare with; absent: the first variant, which is what is live."""
+    cell_timeout_ms: int = CELL_TIMEOUT_MS
+    """How long a sample may take. Who chose it could let only what is live take too long."""
+    max_tokens_per_cell: int | None = None
+    min_cases: int = 1
+    """How many cases have to be tried at least."""
+
+
 class Gate(StrictRecord, frozen=True, kw_only=True):
     """What an eval has to show."""
 
+    terms: GateTerms = GateTerms()
     require: tuple[RequireRule, ...] = ()
     compare: tuple[CompareRule, ...] = ()
     cases: CasesRule = CasesRule()
@@ -105,7 +136,11 @@ class GateEvidence(msgspec.Struct, frozen=True, kw_only=True):
     """The tags of each case."""
     calibrations: Mapping[str, Calibration] = {}
     """Of judged scorers."""
+    simulated: Sequence[str] = ()
+    """Cases whose tools a model simulates: what they show is no evidence."""
     seed: int = 0
+    look: SequentialLook | None = None
+    """The look at which it is judged; absent: the only one."""
 
 
 def parse_gate(given: str | bytes | Mapping[str, Any]) -> Gate:
@@ -166,6 +201,14 @@ def _check_gate(gate: Gate) -> None:
             raise InvalidGate(problem=f"compare[{at}].not_worse_than must be 0 to 1")
         if compared.scorer in names[:at]:
             raise InvalidGate(problem=f"compare[{at}].scorer '{compared.scorer}' is there twice")
+    repeats = gate.terms.repeats
+    if repeats is not None and not 1 <= repeats <= REPEATS_MAX:
+        raise InvalidGate(problem=f"terms.repeats must be 1 to {REPEATS_MAX}")
+    cell = (gate.terms.cell_timeout_ms, gate.terms.max_tokens_per_cell)
+    if any(it is not None and it < 1 for it in cell):
+        raise InvalidGate(problem="terms.cell_timeout_ms and max_tokens_per_cell must be positive")
+    if gate.terms.min_cases < 1:
+        raise InvalidGate(problem="terms.min_cases must be at least 1")
     if not 0 <= gate.max_missing <= 1:
         raise InvalidGate(problem="max_missing must be 0 to 1")
     if gate.max_cost_ratio is not None and not 0 < gate.max_cost_ratio < math.inf:
@@ -183,7 +226,9 @@ def evaluate_gate(gate: Gate, evidence: GateEvidence) -> GateResult:
     planned = max(planned, evidence.planned or 0)
     present = figures.items - figures.missing
     checks = [
+        *_check_count(gate, evidence),
         _check_missing(gate, planned - present, planned),
+        *_check_simulated(evidence),
         *_check_errors(gate, scorers, has_cases=bool(gate.cases.must_pass)),
         *_check_required(gate, scorers),
         *_check_compared(gate, comparison),
@@ -230,6 +275,15 @@ def _list_scorers(gate: Gate) -> dict[str, None]:
     return required | dict.fromkeys(it.scorer for it in gate.compare)
 
 
+def _check_count(gate: Gate, evidence: GateEvidence) -> Iterator[GateCheck]:
+    own = [it for it in evidence.items if it.variant == evidence.variant]
+    tried = len({it.case_id for it in own if not it.status.is_missing})
+    if tried < gate.terms.min_cases:
+        reason = f"{tried} cases were tried, {gate.terms.min_cases} are needed"
+        condition = "terms.min_cases"
+        yield GateCheck(condition=condition, status=GateStatus.UNDECIDED, reason=reason)
+
+
 def _check_missing(gate: Gate, missing: int, planned: int) -> GateCheck:
     share = missing / planned if planned else 1.0
     is_whole = share <= gate.max_missing + _NEAR
@@ -237,6 +291,13 @@ def _check_missing(gate: Gate, missing: int, planned: int) -> GateCheck:
     reason += f", at most {100 * gate.max_missing:g} % may be"
     status = GateStatus.PASSED if is_whole else GateStatus.UNDECIDED
     return GateCheck(condition="max_missing", status=status, reason=reason)
+
+
+def _check_simulated(evidence: GateEvidence) -> Iterator[GateCheck]:
+    tried = {it.case_id for it in evidence.items}
+    if found := sorted(tried.intersection(evidence.simulated)):
+        reason = f"a model simulates the tools of {_list_some(found)}: no gate passes on that"
+        yield GateCheck(condition="simulated_tools", status=GateStatus.UNDECIDED, reason=reason)
 
 
 def _check_errors(
@@ -283,6 +344,7 @@ def _compare(gate: Gate, evidence: GateEvidence) -> EvalComparison | None:
         margins={it.scorer: it.not_worse_than for it in gate.compare},
         scorers=tuple(it.scorer for it in gate.compare),
         seed=evidence.seed,
+        look=evidence.look,
     )
     variant = evidence.baseline_variant or evidence.variant
     if not gate.compare:
@@ -313,8 +375,11 @@ def _judge_comparison(rule: CompareRule, found: ScorerComparison) -> GateStatus:
     if found.interval is None:
         return GateStatus.UNDECIDED
     if rule.policy is ComparePolicy.STRICT:
-        is_held = found.interval.low > -rule.not_worse_than or found.interval.low >= 0
-        return GateStatus.PASSED if is_held else GateStatus.FAILED
+        if found.interval.low > -rule.not_worse_than or found.interval.low >= 0:
+            return GateStatus.PASSED
+        # What no case shows cannot fail a gate, and too few cases cannot pass it.
+        has_fallen = any(it.difference < 0 for it in found.by_case)
+        return GateStatus.FAILED if has_fallen else GateStatus.UNDECIDED
     match found.verdict:
         case ComparisonVerdict.WORSE:
             return GateStatus.FAILED

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, TypeVar
 import msgspec
 
 from awaken.contracts.errors import AwakenError
-from awaken.contracts.evals.scores import JudgeUse, ModelAsk, ModelReply, Outcome
+from awaken.contracts.evals.scores import JudgeUse, ModelAsk, ModelReply, Outcome, ScorerSpec
 from awaken.contracts.messages.message import Message
 from awaken.contracts.record import StrictRecord
 from awaken.redaction import describe_error
@@ -51,8 +51,15 @@ class JudgeOptions(StrictRecord, frozen=True, kw_only=True):
     """Absent: the judge of the eval."""
     scale: JudgeScale = JudgeScale.BINARY
     votes: int = 1
-    """Odd, at most 9; the median counts."""
+    """Odd, at most 9; the median counts, if votes that cannot be read could not turn it."""
     sees: JudgeView = JudgeView.ANSWER
+
+
+class PairwiseOther(StrEnum):
+    """Which answer a pairwise judge compares with."""
+
+    REFERENCE = "reference"
+    FIRST_VARIANT = "first_variant"
 
 
 class PairwiseOptions(StrictRecord, frozen=True, kw_only=True):
@@ -60,6 +67,8 @@ class PairwiseOptions(StrictRecord, frozen=True, kw_only=True):
 
     rubric: str
     model_id: str | None = None
+    against: PairwiseOther = PairwiseOther.REFERENCE
+    """The case's reference answer, or the first variant's answer to the same case."""
 
 
 class GroundednessOptions(StrictRecord, frozen=True, kw_only=True):
@@ -248,9 +257,10 @@ def _build_judge(options: JudgeOptions, setup: ScorerSetup) -> Check:
                 replies.append(await session.ask(material, shape))
             except CannotScore as error:
                 problem = error
-        if problem is not None and 2 * len(replies) <= options.votes:
-            raise problem
         votes = [it.value for it in replies]
+        if problem is not None and not _is_decided(votes, options.votes, setup.threshold):
+            message = f"the {len(votes)} of {options.votes} votes that can be read decide nothing: "
+            raise CannotScore(message + str(problem)) from problem
         value = median(votes)
         nearest = min(replies, key=lambda it: abs(it.value - value))
         spread = {"spread": max(votes) - min(votes)} if len(votes) > 1 else None
@@ -265,14 +275,22 @@ def _build_judge(options: JudgeOptions, setup: ScorerSetup) -> Check:
     return check
 
 
+def _is_decided(votes: Sequence[float], planned: int, threshold: float) -> bool:
+    """Whether votes that are missing could not turn the verdict, whatever they had said.
+
+    So a tie of the votes that are there is no verdict, and neither is a minority's vote.
+    """
+    missing = planned - len(votes)
+    lowest, highest = (median([*votes, *[it] * missing]) for it in (0.0, 1.0))
+    return bool(votes) and (lowest >= threshold) == (highest >= threshold)
+
+
 def _build_pairwise(options: PairwiseOptions, setup: ScorerSetup) -> Check:
     ask = _take_ask(setup, options.rubric)
     system = build_system(_PAIRWISE_TASK, options.rubric, _SHAPES[PairwiseReply])
 
     async def check(outcome: Outcome) -> Marks:
-        other = outcome.other
-        if other is None:
-            other = read_expected_text(None, outcome)
+        other = _read_other(options.against, outcome)
         session = JudgeSession(ask, options.model_id, system, PairwiseReply)
         shown = {"input": outcome.input, "first": outcome.text, "second": other}
         turned = {"input": outcome.input, "first": other, "second": outcome.text}
@@ -293,6 +311,21 @@ def _build_pairwise(options: PairwiseOptions, setup: ScorerSetup) -> Check:
         )
 
     return check
+
+
+def _read_other(against: PairwiseOther, outcome: Outcome) -> str:
+    if against is PairwiseOther.REFERENCE:
+        return read_expected_text(None, outcome)
+    if outcome.other is None:
+        problem = "only a sample of an eval with several variants has an answer of the first one"
+        raise CannotScore(outcome.other_problem or problem)
+    return outcome.other
+
+
+def compares_variants(spec: ScorerSpec) -> bool:
+    """Whether a scorer compares the samples of later variants with those of the first one."""
+    against = spec.options.get("against")
+    return spec.scorer == "pairwise" and against == PairwiseOther.FIRST_VARIANT
 
 
 def _build_groundedness(options: GroundednessOptions, setup: ScorerSetup) -> Check:

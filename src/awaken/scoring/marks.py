@@ -39,6 +39,8 @@ class ScorerSetup(msgspec.Struct, frozen=True, kw_only=True):
     """Modules whose functions may score; with each its submodules."""
     seconds: float = 30.0
     """How long one score may take."""
+    threshold: float = 0.5
+    """From which value on the scorer that is made passes."""
 
 
 Check = Callable[[Outcome], Marks | Awaitable[Marks]]

@@ -4,14 +4,18 @@ import asyncio
 import importlib
 import inspect
 import math
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from awaken.contracts.evals.errors import InvalidScorer
 from awaken.contracts.evals.scores import Outcome, Score
 from awaken.contracts.record import StrictRecord
 
 from .marks import REASON_CHARS, WORD_CHARS, CannotScore, Check, Marks, ScorerKind, ScorerSetup
 
+_given: dict[str, Callable[..., Any]] = {}
+"""Functions that the code of this process has given, by their references."""
 _KNOWN = {"value", "reason", "label", "kind", "evidence"}
 
 
@@ -40,18 +44,41 @@ def _build_python(options: PythonOptions, setup: ScorerSetup) -> Check:
     return check
 
 
+def name_function(function: Callable[..., Any]) -> str:
+    """Return the `module:function` of a function, and let this process score by it.
+
+    Who has the function at hand needs no permission to import its module.
+
+    Raises:
+        InvalidScorer: It is not a function of a module, such as a lambda: no file could name it.
+    """
+    module = getattr(function, "__module__", None)
+    name = getattr(function, "__name__", None)
+    if getattr(sys.modules.get(str(module)), str(name), None) is not function:
+        problem = f"{function!r:.200} is no function of a module; declare it by `def` at its top"
+        raise InvalidScorer(scorer="python", problem=problem)
+    reference = f"{module}:{name}"
+    _given[reference] = function
+    return reference
+
+
 def load_function(reference: str, modules: Sequence[str]) -> Callable[..., Any]:
-    """Import a function from an allowed module.
+    """Import a function from an allowed module; one that this process has named is at hand.
 
     Raises:
         ValueError: The module is not allowed, cannot be imported, or lacks the function.
     """
+    if (given := _given.get(reference)) is not None:
+        return given
     name, _, attribute = reference.partition(":")
     if not name or not attribute:
         raise ValueError("`function` must be `module:function`")
     if not any(name == it or name.startswith(f"{it}.") for it in modules):
         listed = ", ".join(modules) or "none"
-        message = f"the module '{name}' is not allowed to score (allowed: {listed})"
+        message = (
+            f"the module '{name}' is not allowed to score (allowed: {listed}); "
+            "name it in AWAKEN_EVAL_MODULES, or give the function itself to scorers.python"
+        )
         raise ValueError(message)
     try:
         function = getattr(importlib.import_module(name), attribute)

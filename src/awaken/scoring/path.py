@@ -121,9 +121,14 @@ def _build_tool_call(options: ToolCallOptions, setup: ScorerSetup) -> Check:
                 is_passed = found <= options.count.n
         wanted = f"{str(options.count.op).replace('_', ' ')} {options.count.n}"
         reason = f"{found} calls of '{options.name}' match, expected {wanted}"
-        return grade(
-            is_passed, "required_tool_call_not_satisfied", reason, {"actual_matches": found}
-        )
+        evidence = {
+            "name": options.name,
+            "expected_count": msgspec.to_builtins(options.count),
+            "actual_matches": found,
+            "args_filter_set": options.args_subset is not msgspec.UNSET,
+            "result_filter_set": options.result_subset is not msgspec.UNSET,
+        }
+        return grade(is_passed, "required_tool_call_not_satisfied", reason, evidence)
 
     return check
 

@@ -13,6 +13,7 @@ from awaken.authoring.functions import is_interruption
 from awaken.contracts.errors import AwakenError
 from awaken.contracts.evals.errors import InvalidScorer
 from awaken.contracts.evals.scores import ModelAsk, Outcome, Score, Scorer, ScorerSpec
+from awaken.contracts.messages.content import replace_surrogates
 from awaken.redaction import describe_error
 
 from . import conduct, cost, judged, own, path, structure, text
@@ -27,7 +28,7 @@ from .marks import (
 )
 from .threads import AbandonableThreads
 
-VERSION = "1"
+VERSION = "2"
 """Changes when a scorer of this package would score otherwise."""
 SMALL_CHARS = 5_000
 SMALL_CALLS = 50
@@ -84,7 +85,7 @@ def _make_scorer(spec: ScorerSpec, setup: ScorerSetup) -> Scorer:
         raise InvalidScorer(scorer=spec.shown_name, problem="`threshold` must be 0 to 1")
     try:
         options = msgspec.convert(spec.options, kind.options)
-        check = kind.build(options, setup)
+        check = kind.build(options, msgspec.structs.replace(setup, threshold=spec.threshold))
     except (msgspec.ValidationError, ValueError, AwakenError) as error:
         problem = str(error).rstrip(".")
         raise InvalidScorer(scorer=spec.shown_name, problem=problem) from error
@@ -125,16 +126,18 @@ class NamedScorer:
             name=self.spec.shown_name,
             value=marks.value,
             passed=is_passed,
-            label=marks.label,
-            reason=marks.reason,
-            kind="" if is_passed else marks.kind,
+            threshold=self.spec.threshold,
+            label=replace_surrogates(marks.label),
+            reason=replace_surrogates(marks.reason),
+            kind="" if is_passed else replace_surrogates(marks.kind),
             evidence=evidence,
             version=self.version,
             judge=marks.judge,
         )
 
     def _fail(self, problem: str) -> Score:
-        return Score(name=self.spec.shown_name, error=problem[:REASON_CHARS], version=self.version)
+        said = replace_surrogates(problem[:REASON_CHARS])
+        return Score(name=self.spec.shown_name, error=said, version=self.version)
 
     async def _mark(self, outcome: Outcome) -> Marks:
         if self.spec.scorer in judged.NAMES or _is_small(self.spec, outcome):

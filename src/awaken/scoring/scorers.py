@@ -1,9 +1,11 @@
 """Scorers by their names, for cases and datasets that are written in Python."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from awaken.contracts.evals.scores import ScorerSpec
+
+from .own import name_function
 
 
 def scorer(kind: str, *, name: str = "", threshold: float = 0.5, **options: Any) -> ScorerSpec:
@@ -72,9 +74,21 @@ def judge(
     return scorer("judge", name=name, threshold=threshold, **given)
 
 
-def python(function: str, *, name: str = "") -> ScorerSpec:
-    """A function of yours, as `module:function`, scores the outcome."""
-    return scorer("python", name=name, function=function)
+def python(function: str | Callable[..., Any], *, name: str = "") -> ScorerSpec:
+    """A function of yours scores the outcome.
+
+    Args:
+        function: The function itself, which then names the score as well; or `module:function`, of
+            a module that AWAKEN_EVAL_MODULES names.
+        name: The name of the score.
+
+    Raises:
+        InvalidScorer: It is not a function of a module, such as a lambda.
+    """
+    if isinstance(function, str):
+        return scorer("python", name=name, function=function)
+    reference = name_function(function)
+    return scorer("python", name=name or function.__name__, function=reference)
 
 
 def names(specs: Sequence[ScorerSpec]) -> tuple[str, ...]:

@@ -24,9 +24,9 @@ class AnswerPart(StrEnum):
     """What of the answer is read."""
 
     OUTPUT = "output"
-    """The structured output of an agent that has a type for it."""
+    """The final answer, which is JSON and nothing else, as the output of a typed agent is."""
     TEXT = "text"
-    """The final answer, parsed as JSON; a fence around it is left out."""
+    """The same, but a fence around the JSON is left out."""
 
 
 class JsonSchemaOptions(StrictRecord, frozen=True, kw_only=True):
@@ -65,20 +65,24 @@ def read_answer(part: AnswerPart, outcome: Outcome) -> Any:
     """The structured answer.
 
     Raises:
-        CannotScore: The agent has no output type, or there is no output.
-        NotJson: The text is no JSON.
+        CannotScore: The answer is too long to be read.
+        NotJson: The answer is no JSON.
     """
-    if part is AnswerPart.OUTPUT:
-        if not outcome.is_output_typed:
-            problem = "the agent has no output type; give it one, or set `part: text`"
-            raise CannotScore(problem)
+    is_output = part is AnswerPart.OUTPUT
+    if is_output and outcome.is_output_typed:
         return msgspec.to_builtins(outcome.output)
     if len(outcome.text) > JSON_CHARS_MAX:
         raise CannotScore("the answer is too long to be read as JSON")
     try:
-        return msgspec.json.decode(strip_fence(outcome.text))
+        return msgspec.json.decode(outcome.text if is_output else strip_fence(outcome.text))
     except (msgspec.DecodeError, RecursionError, UnicodeEncodeError) as error:
-        raise NotJson(str(error)) from error
+        hint = "; `part: text` reads JSON in a fence, and a number in a sentence"
+        raise NotJson(f"{error}{hint if is_output else ''}") from error
+
+
+def _fail_unread(error: NotJson) -> Marks:
+    """A failure, not an error: an answer that is no JSON is a wrong one."""
+    return fail("answer_is_no_json", f"the answer is no JSON: {error}")
 
 
 def _build_json_schema(options: JsonSchemaOptions, setup: ScorerSetup) -> Check:
@@ -88,7 +92,7 @@ def _build_json_schema(options: JsonSchemaOptions, setup: ScorerSetup) -> Check:
         try:
             value = read_answer(options.part, outcome)
         except NotJson as error:
-            return fail("answer_is_no_json", f"the answer is no JSON: {error}")
+            return _fail_unread(error)
         found = schema.violations(value)
         reason = found[0] if found else ""
         return grade(not found, "schema_mismatch", reason, found[:EVIDENCE_ITEMS])
@@ -104,7 +108,7 @@ def _build_json_subset(options: JsonSubsetOptions, setup: ScorerSetup) -> Check:
         try:
             value = read_answer(options.part, outcome)
         except NotJson as error:
-            return fail("answer_is_no_json", f"the answer is no JSON: {error}")
+            return _fail_unread(error)
         place = find_mismatch(wanted, value)
         reason = f"the answer differs from what is expected at `{place}`"
         return grade(place is None, "subset_mismatch", reason, place)
@@ -124,7 +128,10 @@ def _build_number_close(options: NumberOptions, setup: ScorerSetup) -> Check:
         if not _is_number(wanted):
             problem = "the case has no reference answer that is a number; give one, or `value`"
             raise CannotScore(problem)
-        found = _read_number(options, outcome)
+        try:
+            found = _read_number(options, outcome)
+        except NotJson as error:
+            return _fail_unread(error)
         if found is None:
             return fail("number_missing", "the answer has no number there")
         is_close = math.isclose(found, wanted, abs_tol=options.abs_tol, rel_tol=options.rel_tol)

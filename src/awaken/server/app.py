@@ -9,6 +9,7 @@ from typing import Generic, TypeVar
 from urllib.parse import unquote
 
 from awaken.contracts.errors import AwakenError
+from awaken.contracts.storage.inspection import WatchedStore
 from awaken.transport.asgi import Bytes, Receive, Scope, Send
 from awaken.transport.problems import HttpError, native_refusal, to_http_error
 from awaken.transport.routes import ApiRoute, WireProtocol
@@ -116,6 +117,13 @@ class ServerApp:
         watch(services.watchers.commits, observations.count_commit)
         watch(services.instruments, observations.instrument)
         watch(self._services.control.mailbox_watchers, observations.mailbox)
+        node, remote = observations.node, self._services.streams.remote
+        watch(services.watchers.lost_leases, node.on_lease_lost)
+        watch(self._services.control.mailbox.services.bus.watchers, node)
+        if remote is not None:
+            watch(remote.watchers, node)
+        if isinstance(self._services.store, WatchedStore):
+            watch(self._services.store.watchers, node)
 
     def drain(self) -> None:
         """Accept no more requests and report that as unhealthy; running requests continue."""

@@ -227,7 +227,7 @@ def _find_problem(answer: Any) -> str | None:
     if not isinstance(access, Set) or not access <= SCOPES:
         return "its principal has a scope that does not exist"
     if not isinstance(tenant_id, str | None) or not is_tenant(tenant_id):
-        return "the tenant of its principal is blank or reserved"
+        return "the tenant of its principal is blank or reserved, or begins or ends with a space"
     return None
 
 

@@ -62,7 +62,9 @@ class TokenSpec(StrictRecord, frozen=True, kw_only=True):
         if self.sha256 is not None and not _is_hash(self.sha256):
             raise InvalidInput(what=what, problem="sha256 must be 64 hex digits")
         if not is_tenant(self.tenant_id):
-            raise InvalidInput(what=what, problem="its tenant is blank or reserved")
+            raise InvalidInput(
+                what=what, problem="its tenant is blank or reserved, or begins or ends with a space"
+            )
 
     @property
     def digest(self) -> bytes:
@@ -229,8 +231,14 @@ def is_principal_id(text: str) -> bool:
 
 
 def is_tenant(tenant_id: str | None) -> bool:
-    """Whether a caller may belong to this tenant; a blank one would mean every tenant."""
-    return tenant_id is None or (bool(tenant_id.strip()) and tenant_id != ANONYMOUS.tenant_id)
+    """Whether a caller may belong to this tenant.
+
+    A blank one would mean every tenant, and stores trim it, so that a space would make two one.
+    """
+    if tenant_id is None:
+        return True
+    is_trimmed = bool(tenant_id) and tenant_id == tenant_id.strip()
+    return is_trimmed and tenant_id != ANONYMOUS.tenant_id
 
 
 def _hide(record: msgspec.Struct, name: str) -> None:

@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl
 import msgspec
 
 from awaken.authoring.functions import is_interruption
-from awaken.contracts.errors import AwakenError
+from awaken.contracts.errors import AwakenError, StoreUnavailable
 from awaken.contracts.plugins.statistics import StatisticsKeeper
 from awaken.contracts.tracing import trace_of
 from awaken.services.view import AppServices
@@ -42,6 +42,7 @@ logger = logging.getLogger(__name__)
 
 _ALWAYS_ANSWERED = frozenset({"/health", "/health/live"})
 _FAILED = "%s failed (request %s)"
+_OUTAGE = f"{_FAILED}: %s"
 _COPIES = 3
 """How often a body is in memory at most: as it came, joined, and decoded."""
 _SMALL_REPLY = 64 * 1024
@@ -189,9 +190,11 @@ class Endpoint:
             return self._refusal(hide_problem_namespace(problem, principal.tenant_id), exchange)
         except AwakenError as error:
             refusal = to_http_error(error)
-            if refusal.status >= 500 and not isinstance(error, SWITCHED_OFF):
+            outage = error if isinstance(error, StoreUnavailable) else None
+            if refusal.status >= 500 and not (outage or isinstance(error, SWITCHED_OFF)):
                 logger.exception(_FAILED, self.route.path, exchange.request_id)
-            return self._refusal(hide_problem_namespace(refusal, principal.tenant_id), exchange)
+            refusal = hide_problem_namespace(refusal, principal.tenant_id)
+            return self._refusal(refusal, exchange, outage)
         except BaseException as error:
             if is_interruption(error):
                 raise
@@ -199,9 +202,14 @@ class Endpoint:
             message = "Something went wrong here; the log has more."
             return self._refusal(HttpError(500, "internal_error", message), exchange)
 
-    def _refusal(self, problem: HttpError, exchange: HttpExchange) -> Bytes:
+    def _refusal(
+        self, problem: HttpError, exchange: HttpExchange, outage: StoreUnavailable | None = None
+    ) -> Bytes:
         problem.request_id = exchange.request_id
-        self._context.refusals.note(problem, self.route.path, exchange.client)
+        is_logged = self._context.refusals.note(problem, self.route.path, exchange.client)
+        if is_logged and outage is not None:
+            # Of the many that an outage refuses, the logged ones say why, and not where.
+            logger.error(_OUTAGE, self.route.path, exchange.request_id, outage)
         return self.route.refuse(problem)
 
     def _query(self, scope: Scope) -> Any:

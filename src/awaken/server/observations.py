@@ -16,6 +16,7 @@ from awaken.runtime.resolution.registry import RegistryHandle
 from awaken.runtime.resolution.snapshots import RegistrySnapshot
 
 from .metrics import Counter, CountOf, Family, Histogram, Level
+from .node_observations import NodeObservations
 from .run_meter import RunMeter
 
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
@@ -54,11 +55,12 @@ class Observations:
         self.sessions = Histogram("awaken_agent_session_duration_seconds", "Runs while executed.")
         self.errors = Counter("awaken_errors_total", "What failed.", "class")
         self.mailbox = MailboxObservations()
+        self.node = NodeObservations()
 
     def families(self) -> list[Family]:
         """Everything that is counted."""
         own = [it for it in vars(self).values() if isinstance(it, Family)]
-        return [*own, *vars(self.mailbox).values()]
+        return [*own, *vars(self.mailbox).values(), *vars(self.node).values()]
 
     def instrument(self, run: RunIdentity, agent: AgentSpec) -> Instrument:
         """Make the instrument that measures a run of this process."""
@@ -126,11 +128,27 @@ class MailboxObservations:
         self.claimed = Histogram(f"{name}_claim_to_start_seconds", "From its claim.")
         self.whole = Histogram(f"{name}_enqueue_to_complete_seconds", "Deliveries.", "outcome")
         self.runtime = Histogram(f"{name}_runtime_seconds", "Executions.", "outcome")
+        self.claims = Histogram("awaken_claim_seconds", "Looks for work that could be claimed.")
+        name = "awaken_start_wait_seconds"
+        self.start_waits = Histogram(name, "From when input was due to its start, told at once.")
+        name = "awaken_runs_recovered_total"
+        self.recovered = Counter(name, "Runs that were taken back from processes that are gone.")
+        self.recovered.add(0)
 
     def on_operation(self, operation: str, result: str, ms: int) -> None:
         """Count an operation."""
         self.operations.add(1, operation, result)
         self.operation_durations.observe(ms, operation, result)
+        if operation == "claim":
+            self.claims.observe(ms)
+
+    def on_start(self, dispatch: RunDispatch, now_ms: int) -> None:
+        """Count how long a dispatch has waited."""
+        self.start_waits.observe(max(0, now_ms - max(dispatch.available_at, dispatch.created_at)))
+
+    def on_recovery(self, count: int) -> None:
+        """Count runs that are continued."""
+        self.recovered.add(count)
 
     def on_delivery(
         self, dispatch: RunDispatch, outcome: str, started_ms: int, now_ms: int

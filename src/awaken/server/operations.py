@@ -5,22 +5,26 @@ import logging
 from collections.abc import Sequence
 from functools import partial
 
-from awaken.contracts.errors import AwakenError
+from awaken.contracts.errors import AwakenError, StoreUnavailable
 from awaken.contracts.plugins.statistics import Statistics
 from awaken.contracts.record import Record
+from awaken.contracts.storage.bus import Bus
 from awaken.contracts.storage.dispatch import DispatchStatus
+from awaken.contracts.storage.nodes import NodeStore
 from awaken.contracts.storage.queries import DispatchQuery
 from awaken.transport.asgi import Bytes, Reply, as_json
 from awaken.transport.problems import HttpError
 from awaken.transport.routes import DEPLOYMENT_SCOPES, SCOPES, Access, ApiRoute, RouteCall
 
 from .endpoint import ServerContext
-from .metrics import Gauge, exposition
+from .metrics import Counter, Gauge, exposition
 
 logger = logging.getLogger(__name__)
 
 _FRESH_MS = 1000
 _COUNTED_MS = 10_000
+_DUE, _OLDEST = "due", "oldest"
+"""What is counted beside the statuses of dispatches."""
 """How old counts of the whole store may be: the store reads every dispatch for them."""
 _NO_THREAD = ""
 """No thread has a blank id: looking it up is the cheapest query of a store."""
@@ -119,11 +123,17 @@ class Operations:
         runtime = "draining" if self._context.is_draining else "ok"
         is_healthy = store == runtime == "ok"
         components = {"store": store, "runtime": runtime}
+        bus = self._bus
+        # A bus inside the process has no name, and cannot be down.
+        is_degraded = hasattr(bus, "name") and not bus.is_up
+        if hasattr(bus, "name"):
+            components["carrier"] = "down" if is_degraded else "ok"
         if self._context.services.config is not None:
             # Everything else works: the server is healthy.
             components["config"] = "partial" if self._unusable_agents() else "ok"
-        health = Health(status="healthy" if is_healthy else "unhealthy", components=components)
-        return as_json(health, 200 if is_healthy else 503)
+        # Without a carrier everything still happens, later: the server gets requests all the same.
+        status = "unhealthy" if not is_healthy else "degraded" if is_degraded else "healthy"
+        return as_json(Health(status=status, components=components), 200 if is_healthy else 503)
 
     async def metrics(self, call: RouteCall) -> Reply:
         """Report the metrics; only to callers that may see every tenant."""
@@ -182,6 +192,10 @@ class Operations:
                 await self._context.services.store.check_writable()
         except TimeoutError:
             return "timeout"
+        except StoreUnavailable as error:
+            # Each probe of an outage says so: where it was raised says nothing.
+            logger.warning("The store is unhealthy: %s", error)
+            return "error"
         except (AwakenError, OSError):
             logger.warning("The store is unhealthy", exc_info=True)
             return "error"
@@ -191,18 +205,57 @@ class Operations:
         """How many agents of the configuration cannot be used in this process."""
         return len(self._context.services.engine.registry.snapshot().unusable)
 
-    async def _gauges(self) -> list[Gauge]:
+    @property
+    def _bus(self) -> Bus:
+        return self._context.services.control.mailbox.services.bus
+
+    def _node_gauges(self) -> list[Counter]:
+        """What this process is to the others; nothing if its store is its own."""
+        services = self._context.services
+        if services.report is None:
+            return []
+        load, bus = services.report.measure_load(), self._bus
+        slots = Gauge("awaken_slots", "Slots for queued runs in this process.", "state")
+        busy = min(load.running, load.slots)
+        slots.add(busy, "busy")
+        slots.add(load.slots - busy, "free")
+        carrier = Gauge("awaken_carrier_up", "Whether signals can be sent and heard.")
+        carrier.add(int(bus.is_up))
+        dropped = Counter("awaken_signals_dropped_total", "Signals and packets that were lost.")
+        dropped.add(bus.dropped)
+        nodes = services.control.mailbox.services.nodes
+        if nodes is None:
+            return [slots, carrier, dropped]
+        age = Gauge("awaken_beat_age_seconds", "How long ago the lease of this node was renewed.")
+        age.add(nodes.measure_beat_age() / 1000)
+        over = Counter("awaken_node_over_total", "How often this process was declared over.")
+        over.add(nodes.over_count)
+        return [slots, carrier, dropped, age, over]
+
+    async def _gauges(self) -> list[Counter]:
         active = Gauge("awaken_active_runs", "Runs that execute in this process.")
         active.add(sum(1 for _ in self._context.services.engine.active))
         queue = Gauge("awaken_mailbox_queue_depth", "Dispatches that wait.")
         depth = Gauge("awaken_mailbox_dispatch_depth", "Dispatches by status.", "status")
-        for status, count in (await self._depths()).items():
+        depths = await self._depths()
+        waiting = self._queue_gauges(depths.pop(_DUE, None), depths.pop(_OLDEST, 0))
+        for status, count in depths.items():
             depth.add(count, status)
             if status == DispatchStatus.QUEUED.value:
                 queue.add(count)
         unusable = Gauge("awaken_config_unusable_agents", "Agents that cannot be used here.")
         unusable.add(self._unusable_agents())
-        return [active, queue, depth, unusable]
+        return [active, queue, depth, unusable, *waiting, *self._node_gauges()]
+
+    def _queue_gauges(self, due: int | None, oldest_ms: int) -> list[Counter]:
+        """What could be claimed now by any process; nothing if the store knows no nodes."""
+        if due is None:
+            return []
+        count = Gauge("awaken_queue_due", "Dispatches that a worker could claim now.")
+        count.add(due)
+        oldest = Gauge("awaken_queue_oldest_seconds", "How long the oldest of them has been due.")
+        oldest.add(oldest_ms / 1000)
+        return [count, oldest]
 
     async def _depths(self) -> dict[str, int]:
         # However many clients ask, the store is counted at most every `_COUNTED_MS`.
@@ -210,7 +263,7 @@ class Operations:
             now = self._clock.monotonic_ms()
             if self._counted is None or now - self._counted[0] >= _COUNTED_MS:
                 self._counted = (now, await self._count())
-            return self._counted[1]
+            return dict(self._counted[1])
 
     async def _count(self) -> dict[str, int]:
         store, found = self._context.services.store, dict[str, int]()
@@ -220,8 +273,13 @@ class Operations:
                 for status in _UNSETTLED:
                     page = await store.list_dispatches(DispatchQuery(status=status, limit=1))
                     found[status.value] = page.total or 0
-        except (AwakenError, OSError, TimeoutError):
+                if isinstance(store, NodeStore):
+                    figures = (await store.read_nodes()).queue
+                    found |= {_DUE: figures.due, _OLDEST: figures.oldest_due_ms or 0}
+        except (StoreUnavailable, TimeoutError):
             # Unknown counts are left out; the health check reports why.
+            logger.warning("The store could not be counted: it does not answer")
+        except (AwakenError, OSError):
             logger.warning("The store could not be counted", exc_info=True)
         return found
 

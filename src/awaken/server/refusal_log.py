@@ -36,8 +36,8 @@ class RefusalLog:
         self._clock = clock
         self._classes: dict[tuple[int, str, str], _Class] = {}
 
-    def note(self, problem: HttpError, route: str, client: str) -> None:
-        """Count a refusal, and log its class if that is due."""
+    def note(self, problem: HttpError, route: str, client: str) -> bool:
+        """Count a refusal, and log its class if that is due; returns whether it was."""
         key = (problem.status, problem.code, route)
         if key not in self._classes and len(self._classes) >= CLASSES_MAX:
             key = (problem.status, "other", "")
@@ -45,10 +45,11 @@ class RefusalLog:
         known.count += 1
         now = self._clock.monotonic_ms()
         if known.logged_ms is not None and now - known.logged_ms < WINDOW_MS:
-            return
+            return False
         known.logged_ms = now
         text = escape_unprintable(problem.message[:_TEXT_CHARS])
         self._log(key, known, f"{text} (last asked by {client or '?'})")
+        return True
 
     def close(self) -> None:
         """Log what was counted and not logged yet."""

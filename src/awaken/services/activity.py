@@ -162,5 +162,5 @@ class ActivityFeed:
                 self.publish(ActivityKind.RUN, ids)
             case SignalKind.CONFIG_CHANGED:
                 self.publish(ActivityKind.CONFIG, {})
-            case SignalKind.CONTROL | SignalKind.SCHEDULES_CHANGED:
+            case SignalKind.CONTROL | SignalKind.SCHEDULES_CHANGED | SignalKind.DEADLINE_SET:
                 pass

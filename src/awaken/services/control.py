@@ -47,6 +47,8 @@ from awaken.runtime.outbox import delegate_of
 
 logger = logging.getLogger(__name__)
 
+IDLE_POLL_S = 2.0
+"""The longest interval in which the store is asked for what a lost signal would have told."""
 _AT_REST = (RunStatus.WAITING, RunStatus.DONE)
 
 
@@ -184,7 +186,7 @@ class RunControl:
         if interruption.superseded:
             await self.notify_changed(thread_id)
         if interruption.has_claim:
-            self._mailbox.services.send_signal(SignalKind.CONTROL, thread_id)
+            self._mailbox.services.tell_holder(thread_id, interruption.holder)
         elif not (interruption.superseded or is_cancelled):
             return None
         return len(interruption.superseded)
@@ -348,13 +350,16 @@ class RunControl:
         stops = [bus.subscribe(hear)]
         if thread_id is not None:
             stops.append(bus.follow(thread_id))
-        pause = self._mailbox.services.config.poll_ms / 1000
+        first = pause = self._mailbox.services.config.poll_ms / 1000
         try:
             while (became := await self.find_resting_run(run_id)) is None:
-                # Signals may be lost, so the store is polled as well.
-                with suppress(TimeoutError):
+                # Signals may be lost, so the store is polled as well, ever more slowly.
+                try:
                     async with asyncio.timeout(pause):
                         await changed.wait()
+                    pause = first
+                except TimeoutError:
+                    pause = min(pause * 2, max(first, IDLE_POLL_S))
                 changed.clear()
             return became
         finally:
@@ -377,6 +382,10 @@ class RunControl:
         if self._engine.active.of_run(run_id) is not None:
             return run_id
         record = await self._store.load_run(run_id)
+        if record is not None and record.status is not RunStatus.WAITING:
+            # In a store that no other process sees, a run that does not execute here stays so.
+            is_over = record.status is RunStatus.DONE or not self._store.is_shared
+            return run_id if is_over else None
         dispatch = await self._store.find_dispatch_of_run(run_id)
         if record is None:
             if dispatch is None:
@@ -387,26 +396,22 @@ class RunControl:
         if record.awaits_tasks:
             # It waits only for its own tasks, and resumes by itself.
             return None
-        if record.status is RunStatus.WAITING:
-            # A decision or a message that was sent resumes it, and so does its delegate; but only a
-            # person, or a process with other code, lets a held run go on.
-            is_queued = dispatch is not None and not dispatch.status.is_terminal
-            is_sent = is_queued and not record.is_held
-            return None if is_sent or await self._has_busy_delegates(record) else run_id
-        # In a store that no other process sees, a run that does not execute here stays as it is.
-        is_over = record.status is RunStatus.DONE or not self._store.is_shared
-        return run_id if is_over else None
+        # A decision or a message that was sent resumes it, and so does its delegate; but only a
+        # person, or a process with other code, lets a held run go on.
+        is_queued = dispatch is not None and not dispatch.status.is_terminal
+        is_sent = is_queued and not record.is_held
+        return None if is_sent or await self._has_busy_delegates(record) else run_id
 
     async def _has_busy_delegates(self, record: RunRecord) -> bool:
         """Whether a run waits only for delegates, and none of them waits for a decision."""
         tickets = await self._store.list_run_tickets(record.thread_id, record.run_id)
         delegates = [delegate_of(it) for it in tickets if it.status is TicketStatus.OPEN]
         return bool(delegates) and not any(
-            [delegate is None or await self._is_waiting(delegate) for delegate in delegates]
+            [delegate is None or await self.is_waiting(delegate) for delegate in delegates]
         )
 
-    async def _is_waiting(self, run_id: str) -> bool:
-        """Whether a run waits for a decision, and nothing that would resume it is queued."""
+    async def is_waiting(self, run_id: str) -> bool:
+        """Whether a run waits, and nothing that would resume it was sent."""
         if self._engine.active.of_run(run_id) is not None:
             return False
         record = await self._store.load_run(run_id)

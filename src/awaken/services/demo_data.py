@@ -1,7 +1,8 @@
 """Demo data: threads with runs of several outcomes, so that no page of a new server is empty.
 
 A project has facts, and a collection a document, so that the pages of memory have something too;
-so have the pages of workflows, schedules and triggers, see `demo_schedules`.
+so have the pages of workflows, schedules and triggers, see `demo_schedules`, and of datasets and
+evals, see `demo_evals`.
 
 The runs are real ones of scripted agents, executed by an engine that knows no other agent, model,
 tool or budget. Their kind is `demo`: they count in no usage and are in no list that asks for none.
@@ -15,6 +16,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from awaken.contracts.clock import Clock
+from awaken.contracts.evals.errors import EvalsUnavailable
+from awaken.contracts.evals.store import open_eval_store
 from awaken.contracts.memory.access import DocumentDraft, MemoryAccess
 from awaken.contracts.memory.errors import MemoryUnavailable, UnknownDocument
 from awaken.contracts.memory.records import (
@@ -34,6 +37,7 @@ from awaken.contracts.workflows.waits import asks_person
 from awaken.runtime.engine import RunEngine
 
 if TYPE_CHECKING:
+    from .demo_evals import DemoEvals
     from .demo_schedules import DemoStarters
 
 STORY_IDS = tuple(
@@ -78,6 +82,8 @@ class DemoContent(msgspec.Struct, frozen=True, kw_only=True):
     notes: DemoNotes
     make_starters: Callable[[int], "DemoStarters"]
     """Makes schedules and triggers whose history ends before a time, in milliseconds."""
+    make_evals: Callable[[int], "DemoEvals"]
+    """Makes a dataset and evals that ended before a time, in milliseconds."""
 
 
 class DemoStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -131,6 +137,7 @@ class DemoData:
             with suppress(MemoryUnavailable):
                 await self._write_notes(self._find_memory())
             await self._write_starters()
+            await self._write_evals()
         return await self.read_status()
 
     async def remove(self) -> DemoStatus:
@@ -139,6 +146,7 @@ class DemoData:
         The threads go last: they are what says that there is demo data to remove.
         """
         async with asyncio.timeout(FILL_S), self._one_at_a_time:
+            await self._remove_evals()
             await self._remove_starters()
             with suppress(MemoryUnavailable):
                 await self._remove_notes(self._find_memory())
@@ -202,6 +210,20 @@ class DemoData:
         if self._schedules is not None:
             starters = self._content.make_starters(self._clock.now_ms())
             await remove_starters(self._schedules, starters)
+
+    async def _write_evals(self) -> None:
+        from .demo_evals import write_evals  # noqa: PLC0415
+
+        with suppress(EvalsUnavailable):
+            store = open_eval_store(self._store)
+            await write_evals(store, self._content.make_evals(self._clock.now_ms()))
+
+    async def _remove_evals(self) -> None:
+        from .demo_evals import remove_evals  # noqa: PLC0415
+
+        with suppress(EvalsUnavailable):
+            store = open_eval_store(self._store)
+            await remove_evals(store, self._content.make_evals(self._clock.now_ms()))
 
     async def _drop_reports(self) -> None:
         """Remove the reports of children to their parents, which have had the answers already."""

@@ -29,7 +29,7 @@ from awaken.runtime.engine import RunEngine
 from awaken.runtime.journal.leases import RunHandedOver
 from awaken.runtime.journal.streams import EventReader, OpenReaders, StreamItem
 
-from .control import RunControl, run_events
+from .control import IDLE_POLL_S, RunControl, run_events
 from .tenant_ids import hide_namespace
 
 if TYPE_CHECKING:
@@ -40,8 +40,6 @@ Batch = list[StreamItem]
 
 SILENCE_S = 15.0
 """A stream yields a heartbeat after at most this long without an event."""
-IDLE_POLL_S = 2.0
-"""The longest poll interval of an idle thread's log."""
 STOPPING = ErrorEvent(
     message="The server is stopping; attach again with the latest cursor.", code="server_stopping"
 )
@@ -277,9 +275,11 @@ class EventStream:
                     async for batch in now:
                         if self._owes_reset and batch:
                             # Not before there is something to show instead of what is dropped.
-                            self._owes_reset, live, self.live = False, self.live, None
+                            self._owes_reset, later = False, (self.live, self.is_over)
+                            # What is said of the batch is not yet true of this one.
+                            self.live, self.is_over = None, False
                             yield [_GOES_ON_ELSEWHERE]
-                            self.live = live
+                            self.live, self.is_over = later
                         yield batch
                         pause, silent_since = self._hub.poll_s, clock.monotonic_ms()
                 if self.is_over:

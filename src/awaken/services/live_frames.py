@@ -8,6 +8,7 @@ that no longer has the run: a reader then asks for another snapshot, or reads th
 from collections.abc import Callable, Iterable, Sequence
 from enum import IntEnum
 from itertools import groupby
+from typing import Protocol
 
 import msgspec
 
@@ -71,6 +72,8 @@ class LiveFrame(msgspec.Struct, frozen=True, array_like=True, tag="f"):
     """How far the log counts, in a snapshot."""
     items: msgspec.Raw
     """Pairs: the place in the log, or 0, and the event."""
+    made_at: int = 0
+    """When it was made, by the clock of its sender; 0 from a version that did not tell."""
 
     def decode_items(self) -> list[StreamItem]:
         """Return the events.
@@ -91,6 +94,26 @@ class Gone(msgspec.Struct, frozen=True, array_like=True, tag="g"):
 
 
 Message = WatchRequest | LiveFrame | Gone
+
+
+class FrameWatcher(Protocol):
+    """Observes the live events between processes. It must not raise and must not wait."""
+
+    def on_frames(self, way: str, result: str, count: int) -> None:
+        """Called when frames went `out` (`sent`, `dropped`) or came `in` (`taken`, `ignored`)."""
+        ...
+
+    def on_packet(self, way: str, size: int) -> None:
+        """Called when a packet went `out` or came `in`, with its size in bytes."""
+        ...
+
+    def on_resync(self) -> None:
+        """Called when a missing frame makes a reader ask for a snapshot."""
+        ...
+
+    def on_lag(self, ms: int) -> None:
+        """Called for each frame that is taken: its age, by the clocks of both processes."""
+        ...
 
 
 class Packet(msgspec.Struct, frozen=True, array_like=True):
@@ -216,7 +239,7 @@ class RemoteSource:
             self._ask_snapshot(now)
 
     def leave(self) -> None:
-        """Tell the source that nobody reads here any more."""
+        """Tell the source that this process has no readers any more."""
         for node in {self.asked, self._source} - {None}:
             self._ask(str(node), WatchRequest(self.thread_id, Want.NOTHING))
         self.lose()
@@ -226,27 +249,27 @@ class RemoteSource:
         self.asked = self._source = None
         self._close_run()
 
-    def take_frame(self, sender: str, frame: LiveFrame, now: int) -> None:
-        """Take a snapshot, or the next frame of the source."""
+    def take_frame(self, sender: str, frame: LiveFrame, now: int) -> bool:
+        """Take a snapshot, or the next frame of the source; False: it is of no use."""
         if frame.n == 0:
-            self._take_snapshot(sender, frame, now)
-            return
+            return self._take_snapshot(sender, frame, now)
         if self.run is None or sender != self._source or frame.stream != self._stream:
             # A process that wakes up late does not know that another has its run.
-            return
+            return False
         self._heard_at = now
         if frame.n <= self._n:
-            return
+            return False
         if frame.n > self._n + 1:
             self._miss(now)
-            return
+            return False
         try:
             items = frame.decode_items()
         except ValueError:
             self._miss(now)
-            return
+            return False
         self._n, self._version = frame.n, max(frame.version, self._version)
         self.run.add(items)
+        return True
 
     def take_gone(self, sender: str) -> None:
         """Note that a node does not execute the run, or no longer."""
@@ -280,15 +303,15 @@ class RemoteSource:
             self._renewed_at = now
             self._ask(self.asked, WatchRequest(self.thread_id, Want.MORE))
 
-    def _take_snapshot(self, sender: str, frame: LiveFrame, now: int) -> None:
+    def _take_snapshot(self, sender: str, frame: LiveFrame, now: int) -> bool:
         is_old = sender == self._latest and frame.stream <= self._stream
         if sender != self.asked or frame.version < self._version or is_old:
-            return
+            return False
         try:
             unfinished = frame.decode_items()
         except ValueError:
             # An event of a later version: until the run has shown others, the log has to do.
-            return
+            return False
         self._close_run()
         self._source = self._latest = sender
         self._version = frame.version
@@ -297,6 +320,7 @@ class RemoteSource:
         self._is_behind = False
         self.run = RemoteRun(frame.run_id, frame.seq, unfinished)
         self._on_snapshot()
+        return True
 
     def _miss(self, now: int) -> None:
         if not self._is_behind:

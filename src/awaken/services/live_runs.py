@@ -1,10 +1,13 @@
 """The ports between streams and the runs that they read while they happen."""
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from awaken.contracts.events import AgentEvent
 from awaken.contracts.storage.bus import Unsubscribe
 from awaken.runtime.journal.streams import EventFeed
+
+if TYPE_CHECKING:
+    from .live_frames import FrameWatcher
 
 
 class LiveRun(Protocol):
@@ -32,6 +35,11 @@ class LiveRun(Protocol):
 
 class RemoteThreads(Protocol):
     """The threads that are followed here and may have a run elsewhere."""
+
+    @property
+    def watchers(self) -> "list[FrameWatcher]":
+        """Whom it reports what becomes of frames; empty at first."""
+        ...
 
     def follow(self, thread_id: str) -> Unsubscribe:
         """Ask for the events of a thread's runs, until the returned function is called."""

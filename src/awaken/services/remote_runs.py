@@ -2,17 +2,18 @@
 
 import asyncio
 import logging
-import re
 from collections.abc import Callable
 from contextlib import suppress
 
 from awaken.contracts.clock import Clock
 from awaken.contracts.errors import StorageError
 from awaken.contracts.storage.bus import Bus, Signal, SignalKind, Unsubscribe
+from awaken.contracts.storage.nodes import find_address
 from awaken.contracts.storage.store import ThreadStore
 from awaken.runtime.engine import RunEngine
 
 from .live_frames import (
+    FrameWatcher,
     Gone,
     LiveFrame,
     RemoteSource,
@@ -29,22 +30,26 @@ logger = logging.getLogger(__name__)
 TICK_S = 0.25
 FIND_MS, FIND_MAX_MS = 250, 16_000
 """The pauses between two looks for the process that executes a thread's run."""
+HEED_MS = 100
+"""The least time between two looks for one thread that signals have asked for."""
 FINDS = 8
 """How many threads are looked for at once."""
 FIND_S = 5.0
 """How long one look may take."""
-_ADDRESS = re.compile(r":([0-9a-f]{12})(?:@|$)")
 
 
 class FollowedThread:
     """One thread that streams of this process read, however many they are."""
 
-    __slots__ = ("find_at", "find_ms", "readers", "source", "stop")
+    __slots__ = ("find_at", "find_ms", "readers", "source", "stop", "told", "told_at")
 
     def __init__(self, source: RemoteSource, stop: Callable[[], None], now: int) -> None:
         self.source = source
         self.stop = stop
         self.readers = 0
+        self.told: str | None = None
+        """The node that a signal has named, until the store has said who it is."""
+        self.told_at = now - HEED_MS
         self.find_at = now
         self.find_ms = FIND_MS
 
@@ -69,7 +74,9 @@ class FrameExchange:
         self._store = store
         self._clock = clock
         self._address = address
-        self.watched = WatchedRuns(engine, bus, clock, address, frame_ms)
+        self.watchers: list[FrameWatcher] = []
+        """Who is told what becomes of frames."""
+        self.watched = WatchedRuns(engine, bus, clock, address, frame_ms, self.watchers)
         self._threads: dict[str, FollowedThread] = {}
         self._outgoing: dict[str, list[bytes]] = {}
         self._stops: list[Unsubscribe] = []
@@ -140,6 +147,8 @@ class FrameExchange:
         """Take what another node sent."""
         sender, messages = decode_packet(payload)
         now = self._clock.monotonic_ms()
+        for watcher in self.watchers:
+            watcher.on_packet("in", len(payload))
         for message in messages:
             if isinstance(message, WatchRequest):
                 self.watched.take_watch(sender, message)
@@ -149,12 +158,26 @@ class FrameExchange:
                 if isinstance(message, LiveFrame):
                     # Its request was lost with which this node left.
                     self._ask(sender, WatchRequest(message.thread_id, 0))
+                    self._report_frame(message, is_taken=False, is_missed=False)
             elif isinstance(message, Gone):
                 followed.source.take_gone(sender)
                 self._note_loss(followed, now)
             else:
-                followed.source.take_frame(sender, message, now)
+                source, missed = followed.source, followed.source.resyncs
+                is_taken = source.take_frame(sender, message, now)
+                if self.watchers:
+                    is_missed = source.resyncs > missed
+                    self._report_frame(message, is_taken=is_taken, is_missed=is_missed)
         self._send_asked()
+
+    def _report_frame(self, frame: LiveFrame, *, is_taken: bool, is_missed: bool) -> None:
+        for watcher in self.watchers:
+            watcher.on_frames("in", "taken" if is_taken else "ignored", 1)
+            if is_missed:
+                watcher.on_resync()
+            if is_taken and frame.made_at:
+                # The clocks of two machines differ: no duration is negative.
+                watcher.on_lag(max(0, self._clock.now_ms() - frame.made_at))
 
     def _add(self, thread_id: str) -> FollowedThread:
         def wake() -> None:
@@ -181,14 +204,17 @@ class FrameExchange:
         self._changed.set()
 
     def _hear(self, signal: Signal) -> None:
-        """A commit tells which node executes the run: it need not be looked for."""
+        """A commit of another node than the one that is asked: find out at once who it is.
+
+        The store says it. Whoever shares the bus may have a thread with the same id.
+        """
         if signal.kind is not SignalKind.RUN_CHANGED or signal.is_resting:
             return
         followed = self._threads.get(signal.thread_id)
-        if followed is None or signal.node in ("", self._address):
+        if followed is None or signal.node in ("", self._address, followed.source.asked):
             return
-        followed.source.watch(signal.node, self._clock.monotonic_ms())
-        self._send_asked()
+        followed.told = signal.node
+        self._changed.set()
 
     def _ask(self, node: str, watch: WatchRequest) -> None:
         self._outgoing.setdefault(node, []).append(encode_message(watch))
@@ -196,12 +222,17 @@ class FrameExchange:
     def _send_asked(self) -> None:
         outgoing, self._outgoing = self._outgoing, {}
         for node, messages in outgoing.items():
-            self._bus.send(node, encode_packet(self._address, messages))
+            packet = encode_packet(self._address, messages)
+            if self._bus.send(node, packet):
+                for watcher in self.watchers:
+                    watcher.on_packet("out", len(packet))
 
     async def _keep(self) -> None:
         """Look after the followed threads while there are any."""
         try:
             while self._threads:
+                # Before the look: a thread that is added during it must not wait for the tick.
+                self._changed.clear()
                 now = self._clock.monotonic_ms()
                 for followed in tuple(self._threads.values()):
                     if followed.source.asked is not None:
@@ -212,7 +243,6 @@ class FrameExchange:
                 self._send_asked()
                 if len(due) > FINDS:
                     continue
-                self._changed.clear()
                 with suppress(TimeoutError):
                     async with asyncio.timeout(TICK_S):
                         await self._changed.wait()
@@ -221,6 +251,8 @@ class FrameExchange:
                 self._task = None
 
     def _is_due(self, followed: FollowedThread, now: int) -> bool:
+        if followed.told is not None and now - followed.told_at >= HEED_MS:
+            return True
         return followed.source.asked is None and followed.find_at <= now
 
     def _note_loss(self, followed: FollowedThread, now: int) -> None:
@@ -231,6 +263,9 @@ class FrameExchange:
     async def _find(self, thread_id: str, followed: FollowedThread) -> None:
         """Ask the node that has claimed a thread, if there is one."""
         holder: str | None = None
+        # Before the look: what is told during it is looked for again.
+        if followed.told is not None:
+            followed.told, followed.told_at = None, self._clock.monotonic_ms()
         if self._engine.active.of_thread(thread_id) is None:
             try:
                 async with asyncio.timeout(FIND_S):
@@ -244,12 +279,6 @@ class FrameExchange:
         is_here = node == self._address or self._engine.active.of_thread(thread_id) is not None
         if node is not None and not is_here and self._threads.get(thread_id) is followed:
             followed.source.watch(node, now)
-
-
-def find_address(worker_id: str) -> str | None:
-    """Find the address of a node in the name that its claims have; None in another name."""
-    found = _ADDRESS.search(worker_id)
-    return None if found is None else found[1]
 
 
 def _do_nothing() -> None:

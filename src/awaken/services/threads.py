@@ -348,7 +348,7 @@ class ThreadView:
     def _page(self, page: Page[T], query: AnyQuery) -> Page[T]:
         """The page as the tenant sees it; its cursors are for the tenant's own query."""
         return (
-            page_of(self._hide_namespace(page.items), page.total or 0, query)
+            page_of(self._hide_namespace(page.items), page.total or 0, query, damaged=page.damaged)
             if self._namespace
             else page
         )

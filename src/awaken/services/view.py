@@ -382,8 +382,10 @@ class TenantView(ServiceView):
         return tuple(run.agent_id if run else None for run in runs)
 
     async def delete_thread(self, thread_id: str, strategy: DeleteStrategy) -> None:
-        """Delete a thread with everything that belongs to it; its readers are notified."""
+        """Delete a thread with everything that belongs to it; readers and parents are notified."""
         await super().delete_thread(thread_id, strategy)
+        for wake in self.engine.services.watchers.outbox:
+            wake()
         await self._control.notify_changed(self.add_namespace(thread_id))
 
     async def _resolve_decisions(

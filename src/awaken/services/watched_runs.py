@@ -1,6 +1,7 @@
 """Sends the live events of this process' runs to the nodes that ask for them."""
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import suppress
 
 from awaken.contracts.clock import Clock
@@ -11,6 +12,7 @@ from awaken.runtime.journal.streams import EventReader, ReaderDropped, StreamIte
 from awaken.runtime.run import Run
 
 from .live_frames import (
+    FrameWatcher,
     Gone,
     LiveFrame,
     Want,
@@ -26,6 +28,8 @@ PULSE_MS = 1_000
 """A watched run that is silent sends an empty frame so often."""
 WATCHED_MAX = 2_000
 """How many threads of one node others may watch; of more they read the log."""
+_FRAME = b'["f",'
+"""How an encoded frame begins."""
 SLOT_S = 0.002
 SLOWER = (1.0, 2.5, 6.25)
 """By how much frames come later when a node's buffer is full."""
@@ -62,8 +66,15 @@ class WatchedRuns:
     """
 
     def __init__(
-        self, engine: RunEngine, bus: Bus, clock: Clock, address: str, frame_ms: int
+        self,
+        engine: RunEngine,
+        bus: Bus,
+        clock: Clock,
+        address: str,
+        frame_ms: int,
+        watchers: Sequence[FrameWatcher],
     ) -> None:
+        self._watchers = watchers
         self._engine = engine
         self._bus = bus
         self._clock = clock
@@ -142,6 +153,7 @@ class WatchedRuns:
             n=0,
             seq=run.journal.event_seq,
             items=encode_items(run.list_unfinished_events()),
+            made_at=self._clock.now_ms(),
         )
         self._put(node, encode_message(frame))
 
@@ -179,11 +191,22 @@ class WatchedRuns:
         is_full = False
         for node, messages in outgoing.items():
             for some in _split(messages):
-                if not self._bus.send(node, encode_packet(self._address, some)):
+                packet = encode_packet(self._address, some)
+                is_sent = self._bus.send(node, packet)
+                if not is_sent:
                     self.dropped += 1
                     is_full = True
+                if self._watchers:
+                    self._report(some, len(packet), is_sent=is_sent)
         step = 1 if is_full else -1
         self._pressure = min(max(self._pressure + step, 0), len(SLOWER) - 1)
+
+    def _report(self, messages: list[bytes], size: int, *, is_sent: bool) -> None:
+        frames = sum(it.startswith(_FRAME) for it in messages)
+        for watcher in self._watchers:
+            watcher.on_frames("out", "sent" if is_sent else "dropped", frames)
+            if is_sent:
+                watcher.on_packet("out", size)
 
     def _collect(self, watched: WatchedRun, now: int) -> bool:
         """Make frames of what a run has shown; False if it shows nothing any more."""
@@ -204,7 +227,7 @@ class WatchedRuns:
 
     def _send_items(self, watched: WatchedRun, items: list[StreamItem], now: int) -> None:
         watched.sent_at = now
-        raw, run = encode_items(items), watched.run
+        raw, run, made_at = encode_items(items), watched.run, self._clock.now_ms()
         for node, watcher in watched.watchers.items():
             watcher.n += 1
             frame = LiveFrame(
@@ -215,6 +238,7 @@ class WatchedRuns:
                 n=watcher.n,
                 seq=0,
                 items=raw,
+                made_at=made_at,
             )
             self._put(node, encode_message(frame))
 

@@ -14,7 +14,7 @@ import msgspec
 from awaken.contracts.config.compiler import ConfigProblem
 from awaken.contracts.plugins.statistics import AgentFigures, StatisticsKeeper, StatisticsSummary
 from awaken.contracts.record import Record
-from awaken.contracts.state.profile import ProfileEntry, ProfileStore
+from awaken.contracts.state.profile import DamageTolerantProfiles, ProfileEntry, ProfileStore
 
 logger = logging.getLogger(__name__)
 
@@ -59,6 +59,10 @@ class WorkerLoad(Record, frozen=True, kw_only=True):
     running: int
     slots: int
     """How many queued runs it executes at once; 0 if it claims none."""
+    kind: str = ""
+    """What it is for operators: `server`, `worker` or `runtime`."""
+    max_busy: Mapping[str, int] = {}
+    """How many claims its tenants may have, by their id, as far as they are limited."""
 
 
 class WorkerIdentity(Record, frozen=True, kw_only=True):
@@ -81,6 +85,8 @@ class WorkerEntry(Record, frozen=True, kw_only=True, omit_defaults=False):
     agent_count: int = 0
     running: int = 0
     slots: int = 0
+    kind: str = ""
+    max_busy: Mapping[str, int] = {}
     loop_lag_ms: int = 0
     """The longest delay of the event loop since the report before."""
     started_at: int = 0
@@ -128,7 +134,7 @@ class WorkerReport:
         """Where the figures of the entry come from, once something measures the runs."""
         self._profile = profile
         self._now = now
-        self._measure_load = measure_load
+        self.measure_load = measure_load
         self._config = WorkerConfig()
         self._refused: dict[str, tuple[int, int]] = {}
         """When this process last refused a run, and how often, by the run's id."""
@@ -139,18 +145,23 @@ class WorkerReport:
         self._changed = asyncio.Event()
         self._reporting: asyncio.Task[None] | None = None
 
-    def open(self) -> None:
-        """Report now and then every `REPORT_MS`; calling it twice is harmless."""
+    async def open(self) -> None:
+        """Report now and then every `REPORT_MS`; calling it twice is harmless.
+
+        The other processes know this one when it returns, unless the store fails: what happens
+        later is not decided without it. Its worker has started before, if it has one, because a
+        process that claims nothing is not asked whether it can continue a run.
+        """
         if self._reporting is None:
+            await self._try_to_write()
             self._reporting = asyncio.create_task(self._report_until_closed(), name="report")
 
     async def close(self) -> None:
         """Stop, and remove the entry; if the store fails, it is ignored after `SILENT_MS`."""
         reporting, self._reporting = self._reporting, None
-        if reporting is None:
-            return
-        reporting.cancel()
-        await asyncio.wait([reporting])
+        if reporting is not None:
+            reporting.cancel()
+            await asyncio.wait([reporting])
         if self._is_written:
             self._is_written = False
             try:
@@ -196,7 +207,7 @@ class WorkerReport:
         lag_s, self._lag_s = self._lag_s, 0.0
         entry = WorkerEntry(
             **msgspec.structs.asdict(self.identity),
-            **msgspec.structs.asdict(self._measure_load()),
+            **msgspec.structs.asdict(self.measure_load()),
             **msgspec.structs.asdict(self._config),
             loop_lag_ms=round(lag_s * 1000),
             started_at=self._started_at,
@@ -217,17 +228,20 @@ class WorkerReport:
 
     async def _report_until_closed(self) -> None:
         while True:
-            self._changed.clear()
-            try:
-                async with asyncio.timeout(_STORE_S):
-                    await self.write()
-                self._is_failing = False
-            except Exception:
-                # Tried again with the next report; logged once per outage.
-                level = logging.DEBUG if self._is_failing else logging.WARNING
-                logger.log(level, "This process could not report itself.", exc_info=True)
-                self._is_failing = True
             await self._wait_for_next()
+            await self._try_to_write()
+
+    async def _try_to_write(self) -> None:
+        self._changed.clear()
+        try:
+            async with asyncio.timeout(_STORE_S):
+                await self.write()
+            self._is_failing = False
+        except Exception:
+            # Tried again with the next report; logged once per outage.
+            level = logging.DEBUG if self._is_failing else logging.WARNING
+            logger.log(level, "This process could not report itself.", exc_info=True)
+            self._is_failing = True
 
     async def _wait_for_next(self) -> None:
         """Wait for the next report, and measure how late the event loop wakes this task."""
@@ -258,16 +272,26 @@ def fit_summary(summary: StatisticsSummary) -> StatisticsSummary:
 
 async def list_workers(profile: ProfileStore, now: int) -> tuple[WorkerEntry, ...]:
     """List the processes that reported themselves within `SILENT_MS`, by their id."""
-    entries = [_decode(entry) for entry in await profile.list_entries(OWNER)]
+    entries = [_decode(entry) for entry in await _list_reports(profile)]
     return tuple(it for it in entries if it is not None and now - it.at < SILENT_MS)
+
+
+async def has_unreadable_workers(profile: ProfileStore, now: int) -> bool:
+    """Whether a process of a version that this one cannot read has reported itself lately."""
+    return any(
+        _decode(it) is None and now - it.updated_at < SILENT_MS
+        for it in await _list_reports(profile)
+    )
 
 
 async def remove_silent_workers(profile: ProfileStore, now: int) -> int:
     """Remove the entries of processes that ended without removing theirs; returns how many."""
     removed = 0
-    for stored in await profile.list_entries(OWNER):
+    for stored in await _list_reports(profile):
         entry = _decode(stored)
-        if entry is None or now - entry.at >= SILENT_MS:
+        # What this version cannot read is a report of another one, and as old as it was written.
+        at = stored.updated_at if entry is None else entry.at
+        if now - at >= SILENT_MS:
             await profile.delete_entry(OWNER, stored.key)
             removed += 1
     return removed
@@ -279,6 +303,13 @@ def sum_statistics(workers: Mapping[str, StatisticsSummary]) -> StatisticsSummar
     for figures in workers.values():
         total = total.plus(figures)
     return total
+
+
+async def _list_reports(profile: ProfileStore) -> tuple[ProfileEntry, ...]:
+    """List all entries; a damaged one counts as one of a version that this one cannot read."""
+    if isinstance(profile, DamageTolerantProfiles):
+        return await profile.list_readable_entries(OWNER)
+    return await profile.list_entries(OWNER)
 
 
 def _decode(stored: ProfileEntry) -> WorkerEntry | None:

@@ -17,6 +17,7 @@ from awaken.contracts.workflows.waits import asks_person
 from awaken.mailbox.workflow_runs import (
     EventReceipt,
     SentEvent,
+    check_speaker,
     find_receiver,
     find_sent_event,
     make_event,
@@ -167,6 +168,7 @@ async def send_event(
     Raises:
         InvalidInput: Its name or its id is malformed, or its payload has no JSON form.
         LimitExceeded: It is too large.
+        RunStillQueued: The run is still queued.
         NotAWorkflow: An agent's model answers in the run.
         RunHasEnded: It takes no more events.
         EventRefused: It does not fit.
@@ -182,12 +184,9 @@ async def send_event(
         if known is not None:
             return known
     run = await find_receiver(services, run)
-    is_other = sender is not None and run.user_id not in (None, sender)
-    if name == MESSAGE_EVENT and is_other:
-        problem = "it comes from another user than the run's: send it as a message to the thread"
-        raise EventRefused(what=f"The event '{name}'", problem=problem)
+    check_speaker(run, name, sender)
     await check_declared_event(engine, run, name, payload)
-    request = await make_event(services, run, name, payload, event_id)
+    request = await make_event(services, run, sent)
     receipt = await control.submit(
         request, InputMode.STEER, {"dedupe_key": sent.dedupe_key}, asked=sent.asked
     )

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     )
     from awaken.contracts.storage.bus import (
         Bus,
+        BusWatcher,
         Signal,
         SignalKind,
     )
@@ -97,6 +98,7 @@ if TYPE_CHECKING:
 __all__ = [
     "LIMIT_MAX",
     "Bus",
+    "BusWatcher",
     "Checkout",
     "Claim",
     "Commit",
@@ -154,6 +156,7 @@ __all__ = [
 
 _HOMES = {
     "Bus": "awaken.contracts.storage.bus",
+    "BusWatcher": "awaken.contracts.storage.bus",
     "Checkout": "awaken.contracts.storage.store",
     "Claim": "awaken.contracts.storage.dispatch",
     "Commit": "awaken.contracts.storage.store",

@@ -263,9 +263,12 @@ def _sender(agent_id: str, messages: Sequence[Message]) -> Callable[[Mailbox], A
 def _without_logs() -> Iterator[None]:
     """Keep quiet about workers that die: here they are meant to."""
     logger = logging.getLogger("awaken")
-    was_disabled, logger.disabled = logger.disabled, True
-    level, logger.level = logger.level, logging.CRITICAL + 1
+    was_disabled, level = logger.disabled, logger.level
+    logger.disabled = True
+    # Set by its method: the loggers below remember what is enabled until a level is set.
+    logger.setLevel(logging.CRITICAL + 1)
     try:
         yield
     finally:
-        logger.disabled, logger.level = was_disabled, level
+        logger.disabled = was_disabled
+        logger.setLevel(level)

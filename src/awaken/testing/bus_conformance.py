@@ -5,6 +5,7 @@ they are heard; what must not be heard is followed by something that must.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable
 
 from awaken.contracts.storage.bus import PACKET_MAX, Bus, Signal, SignalKind
@@ -27,6 +28,18 @@ class SignalLog:
     def threads(self) -> list[str]:
         """The threads of the signals, in order."""
         return [it.thread_id for it in self.signals]
+
+
+class SignalCounts(Counter[tuple[SignalKind, str]]):
+    """Counts what becomes of the signals of one process."""
+
+    def __init__(self, bus: Bus) -> None:
+        super().__init__()
+        bus.watchers.append(self)
+
+    def on_signals(self, kind: SignalKind, result: str, count: int) -> None:
+        """Count them."""
+        self[kind, result] += count
 
 
 async def say_until(say: Callable[[], object], is_heard: Callable[[], bool]) -> None:
@@ -201,6 +214,36 @@ async def a_closed_bus_drops_everything_and_raises_nothing(open_bus: OpenBus) ->
     assert "closed" not in ear.threads
 
 
+async def what_is_told_before_a_close_is_heard(open_bus: OpenBus) -> None:
+    """A command tells its one signal and ends."""
+    here, there = await open_bus(), await open_bus()
+    ear, taken = SignalLog(there), list[bytes]()
+    there.receive("node1", taken.append)
+    await say_until(lambda: here.tell(_queued("first")), lambda: "first" in ear.threads)
+    await say_until(lambda: here.send("node1", b"first"), lambda: b"first" in taken)
+    here.tell(_queued("last"))
+    here.send("node1", b"last")
+    await here.close()
+    await wait_until(lambda: "last" in ear.threads and b"last" in taken)
+
+
+async def watchers_are_told_what_becomes_of_signals(open_bus: OpenBus) -> None:
+    """What was sent, what was heard, and what was dropped, by kind."""
+    here, there = await open_bus(), await open_bus()
+    told, ear, counts = SignalCounts(here), SignalLog(there), SignalCounts(there)
+    control = Signal(kind=SignalKind.CONTROL, thread_id="t")
+    await say_until(lambda: here.tell(control), lambda: control in ear.signals)
+    for number in range(3):
+        here.tell(_queued(f"t-{number}"))
+    queued = SignalKind.DISPATCH_QUEUED
+    await wait_until(lambda: (told[queued, "sent"], counts[queued, "heard"]) == (3, 3))
+    assert told[queued, "dropped"] == counts[queued, "dropped"] == 0
+    await here.close()
+    here.tell(_queued("closed"))
+    assert told[queued, "dropped"] == 1
+    assert told[queued, "sent"] == counts[queued, "heard"] == 3
+
+
 BUS_CHECKS: tuple[Callable[[OpenBus], Awaitable[None]], ...] = (
     a_signal_reaches_every_process,
     a_changed_thread_is_heard_where_it_is_followed,
@@ -212,4 +255,6 @@ BUS_CHECKS: tuple[Callable[[OpenBus], Awaitable[None]], ...] = (
     a_callback_that_fails_harms_nobody,
     who_stopped_hears_nothing,
     a_closed_bus_drops_everything_and_raises_nothing,
+    what_is_told_before_a_close_is_heard,
+    watchers_are_told_what_becomes_of_signals,
 )

@@ -7,12 +7,14 @@ from typing import Any
 from awaken.contracts.config.errors import (
     PROBLEMS_MAX,
     AgentUnusable,
+    CanaryConflict,
     ConfigNotEnabled,
     DraftConflict,
     DraftHasConflicts,
     DraftNotFound,
     HeadMoved,
     InvalidConfig,
+    LiveConflict,
     MissingSecrets,
     NoCanary,
     OwnedByCode,
@@ -23,6 +25,7 @@ from awaken.contracts.config.errors import (
     RefusedByWorkers,
     SecretInUse,
     SecretsUnavailable,
+    SwitchConflict,
     UnknownConfigRecord,
     UnknownNamespace,
     UnknownPublication,
@@ -52,6 +55,7 @@ from awaken.contracts.errors import (
     RecordNotFound,
     StorageError,
     StoreUnavailable,
+    TenantQueueFull,
     ThreadBusy,
     ThreadClaimed,
     ThreadHasWorkflow,
@@ -86,11 +90,12 @@ from awaken.contracts.memory.errors import (
 )
 from awaken.contracts.models.errors import ModelDisabled
 from awaken.contracts.resolver_errors import AgentResolverFailed
-from awaken.contracts.storage.schedules import (
+from awaken.contracts.storage.schedule_errors import (
     HookRefused,
     NotTheCreator,
     RightsUnverifiable,
     ScheduleChanged,
+    ScheduleUsedUp,
     SecretNotAllowed,
     TriggerPaused,
     UnknownSchedule,
@@ -109,6 +114,7 @@ from awaken.contracts.workflows.errors import (
     NotAWorkflow,
     ResetRefused,
     RunHasEnded,
+    RunStillQueued,
     TooManyEvents,
 )
 
@@ -135,6 +141,9 @@ _STATUSES: tuple[tuple[type[AwakenError], int], ...] = (
     (SecretsUnavailable, 409),
     (SecretInUse, 409),
     (NoCanary, 409),
+    (CanaryConflict, 409),
+    (LiveConflict, 409),
+    (SwitchConflict, 409),
     (AgentUnusable, 503),
     (ConfigNotEnabled, 400),
     (UnknownDataset, 404),
@@ -148,6 +157,7 @@ _STATUSES: tuple[tuple[type[AwakenError], int], ...] = (
     (UnknownSchedule, 404),
     (UnknownTrigger, 404),
     (ScheduleChanged, 409),
+    (ScheduleUsedUp, 409),
     (RightsUnverifiable, 403),
     (NotTheCreator, 403),
     (DemoRecord, 409),
@@ -170,6 +180,7 @@ _STATUSES: tuple[tuple[type[AwakenError], int], ...] = (
     (RecordNotFound, 404),
     (CursorExpired, 410),
     (LimitExceeded, 413),
+    (TenantQueueFull, 429),
     (QueueFull, 503),
     (AgentPaused, 503),
     (ModelDisabled, 503),
@@ -195,6 +206,7 @@ _STATUSES: tuple[tuple[type[AwakenError], int], ...] = (
     (InvalidWorkflowInput, 422),
     (EventRefused, 422),
     (RunHasEnded, 409),
+    (RunStillQueued, 409),
     (TooManyEvents, 409),
     (NotAWorkflow, 409),
     (ResetRefused, 409),
@@ -239,7 +251,7 @@ def to_http_error(error: AwakenError) -> HttpError:
     status = next((status for class_, status in _STATUSES if isinstance(error, class_)), 500)
     wait_ms = getattr(error, "retry_after_ms", None)
     headers: tuple[Header, ...] = ()
-    if status == 503:
+    if status == 503 or wait_ms is not None:
         headers = ((b"retry-after", str(max(1, -(-(wait_ms or 1000) // 1000))).encode()),)
     if isinstance(error, InstructionsFailed):
         # Why is in the log: the agent's function may have named anything.
@@ -272,7 +284,12 @@ def _details_of(error: AwakenError) -> dict[str, Any]:
             details = {"missing_secrets": refs}
         case DraftHasConflicts(paths=paths):
             details = {"conflicts": paths}
-        case RecordConflict(expected=expected, actual=actual):
+        case (
+            RecordConflict(expected=expected, actual=actual)
+            | DraftConflict(expected=expected, actual=actual)
+            | LiveConflict(expected=expected, actual=actual)
+            | CanaryConflict(expected=expected, actual=actual)
+        ):
             details = {"expected": expected, "actual": actual}
         case EditDenied(rule=rule):
             details = {"rule": rule}

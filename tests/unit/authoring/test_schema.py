@@ -170,8 +170,14 @@ def test_types_that_all_name_each_other_do_not_explode() -> None:
 
 
 def test_a_type_without_a_json_form_is_refused_by_name() -> None:
-    with pytest.raises(InvalidSpec, match="output of x is invalid: type 'object' has no JSON form"):
-        schema_of(list[object], what="output of x")
+    for type_, name in ((list[complex], "complex"), (object, "object")):
+        problem = f"output of x is invalid: type '{name}' has no JSON form"
+        with pytest.raises(InvalidSpec, match=problem):
+            schema_of(type_, what="output of x")
+
+
+def test_an_object_inside_of_a_type_is_any_data() -> None:
+    assert schema_of(list[object], what="x") == {"type": "array", "items": {}}
 
 
 NAMES = st.sampled_from(["a", "b", "title", "$ref", "anyOf", "default"])

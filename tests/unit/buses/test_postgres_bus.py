@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 from tests.postgres.proxy import proxied
-from tests.postgres.server import server
+from tests.postgres.server import begin_test, server
 
-from awaken.buses.postgres import OUTGOING_MAX, PAYLOAD_MAX, PostgresBus
+from awaken.buses.outgoing import OUTGOING_MAX
+from awaken.buses.postgres import PAYLOAD_MAX, PostgresBus
 from awaken.contracts.errors import InvalidInput, StoreUnavailable
 from awaken.contracts.storage.bus import Signal, SignalKind
 
@@ -70,6 +71,18 @@ def test_every_process_hears_a_signal_its_sender_too() -> None:
                 assert len(ear.heard) == 4
             assert deaf.heard == []
         await server().until_alone()
+
+    run(check)
+
+
+def test_a_session_that_an_earlier_test_left_is_waited_for_by_none() -> None:
+    async def check() -> None:
+        async with opened():
+            begin_test()
+            assert await server().sessions() == []
+            async with opened():
+                assert len(await server().sessions()) == 1
+            await server().until_alone()
 
     run(check)
 
@@ -236,3 +249,31 @@ async def both_hear(bus: PostgresBus, other: PostgresBus, name: str) -> None:
             number += 1
             bus.tell(signal(f"{name}-{number}"))
             await asyncio.sleep(0.01)
+
+
+def test_an_error_that_no_driver_should_raise_costs_a_connection_and_not_the_bus(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def check() -> None:
+        async with opened() as bus:
+            ear, failures = Ear(bus), iter([RuntimeError("odd"), AttributeError("odder")])
+            connect, listen = bus._connect, bus._list_notifies
+
+            def list_badly(_batch: object) -> Any:
+                monkeypatch.setattr(bus, "_list_notifies", listen)
+                raise next(failures)
+
+            async def connect_badly() -> Any:
+                monkeypatch.setattr(bus, "_connect", connect)
+                raise next(failures)
+
+            monkeypatch.setattr(bus, "_list_notifies", list_badly)
+            monkeypatch.setattr(bus, "_connect", connect_badly)
+            bus.tell(signal("lost"))
+            async with asyncio.timeout(20):
+                while signal("found") not in ear.heard:
+                    bus.tell(signal("found"))
+                    await asyncio.sleep(0.01)
+            assert next(failures, None) is None
+
+    run(check)

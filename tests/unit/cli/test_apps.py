@@ -143,6 +143,19 @@ COMMANDS: dict[str, Any] = {
         "--store",
         "sqlite:///some.db",
     ),
+    "memory": lambda place: ("memory", "reindex", "--app", place, "--store", "sqlite:///some.db"),
+    "schedules": lambda place: (
+        "schedules",
+        "create",
+        "helper",
+        "hi",
+        "--every",
+        "3600",
+        "--app",
+        place,
+        "--store",
+        "sqlite:///some.db",
+    ),
     "mcp-login": lambda place: ("mcp-login", place, "none"),
     "serve": None,
     "worker": None,
@@ -168,12 +181,15 @@ EVERYWHERE = ("{0}_agents.py", "{0}_runtime.py", "{0}_pkg.main:runtime", "{0}_ma
 @pytest.mark.parametrize("place", [*EVERYWHERE, "{0}_lonely.py"])
 @pytest.mark.parametrize("name", SHORT)
 def test_every_command_takes_it(shop: str, call: Call, name: str, place: str) -> None:
-    if name in ("recording", "upgrade"):
+    if name in ("memory", "recording", "schedules", "upgrade"):
         assert call("run", f"{shop}_runtime.py", "helper", "hi").code == 0
         os.replace("own.db", "some.db")
     done = call(*COMMANDS[name](place.format(shop)))
     if name == "mcp-login":
         assert "MCP server 'none' is invalid: it does not exist" in done.err
+        return
+    if name == "memory":
+        assert "the runtime has no embedding model" in done.err
         return
     if name == "recording":
         # The app was loaded, and its run is looked for.
@@ -233,7 +249,7 @@ def test_what_a_persons_code_raises_is_shown_where_it_is_raised(
 ) -> None:
     text, line = RAISING[raised]
     write(tmp_path / f"{shop}_bad.py", text)
-    if name == "upgrade":
+    if name in ("schedules", "upgrade"):
         assert call("run", f"{shop}_runtime.py", "helper", "hi").code == 0
         os.replace("own.db", "some.db")
     done = call(*(it for it in COMMANDS[name](f"{shop}_bad.py") if it != "--json"))
@@ -342,8 +358,6 @@ def test_run_refuses_more_words_than_it_has_a_meaning_for(shop: str, call: Call)
     ("arguments", "problem"),
     [
         (("{0}_runtime.py", "--store", "sqlite:///x.db"), "has its own"),
-        (("{0}_runtime.py", "--concurrency", "2"), "--concurrency is invalid: the runtime in"),
-        (("{0}_runtime.py", "--lease-ms", "500"), "--lease-ms is invalid"),
         (("{0}_lonely.py",), "its store is in memory"),
     ],
 )

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import typer.main
 
+from awaken import MailboxConfig, TenantLimits
 from awaken.cli.apps import load_app
 from awaken.cli.command_line import MODULES, SUMMARIES
 from awaken.cli.main import app
@@ -140,3 +141,11 @@ def test_a_short_lease_is_renewed_and_looked_for_in_time() -> None:
     assert (config.renew_ms, config.sweep_ms) == (200, 300)
     usual = build_config(concurrency=3, lease_ms=600_000, drain_ms=7)
     assert (usual.renew_ms, usual.sweep_ms) == (10_000, 15_000)
+
+
+def test_what_no_option_names_stays_as_the_app_says_it() -> None:
+    limits = {"acme": TenantLimits(max_busy=2)}
+    own = MailboxConfig(tenants=limits, concurrency=5, renew_ms=1_000, lease_ms=9_000)
+    config = build_config(own, drain_ms=7, lease_ms=6_000)
+    assert (config.tenants, config.concurrency, config.drain_ms) == (limits, 5, 7)
+    assert (config.lease_ms, config.renew_ms) == (6_000, 1_000)

@@ -3,11 +3,13 @@
 import asyncio
 import json
 import sqlite3
+import threading
 from pathlib import Path
 
 import pytest
 
 from awaken.bootstrap.config_operator import ConfigOperator
+from awaken.cli import config
 from awaken.managed.parts import Author
 from awaken.managed.records import RecordWrite
 from awaken.stores.sqlite import SqliteStore
@@ -137,6 +139,25 @@ def test_a_record_of_another_origin_is_taken_only_on_demand(folder: Path, call: 
     assert call("config", "apply", "other", "--yes", "--adopt").code == 0
 
 
+def test_what_was_shown_is_applied_and_nothing_later(
+    folder: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call("config", "apply", "conf", "--yes")
+    (folder / "agents.yaml").write_text(AGENT.replace("Be kind.", "Be short."))
+
+    def edit_meanwhile(_question: str) -> None:
+        # The command has an event loop in this thread.
+        colleague = threading.Thread(target=edit_elsewhere, args=(folder, "Console."))
+        colleague.start()
+        colleague.join()
+
+    monkeypatch.setattr(config, "confirm", edit_meanwhile)
+    refused = call("config", "apply", "conf", "--force")
+    assert refused.code == 1
+    assert "Publication 2 is live, not 1" in refused.err
+    assert count_publications(folder) == 2
+
+
 def test_a_patch_on_the_code_needs_the_app(folder: Path, call: Call) -> None:
     (folder / "agents.yaml").write_text("overrides: {agents: {greeter: {max_rounds: 3}}}")
     assert call("config", "plan", "conf").code == 1
@@ -163,7 +184,12 @@ def test_history_status_show_and_rollback(folder: Path, call: Call) -> None:
     assert differs.code == 2
     assert "changed agents/support" in differs.out
     assert "- Be kind." in differs.out
-    assert call("config", "rollback", "1").out.startswith("Publication 3 is live")
+    refused = call("config", "rollback", "1", "--expect", "1")
+    assert (refused.code, count_publications(folder)) == (1, 2)
+    assert "Publication 2 is live, not 1" in refused.err
+    back = call("config", "rollback", "1").out
+    assert back.startswith("Publication 3 is live")
+    assert "It undoes\n  2 by " in back
     assert call("config", "diff", "1", "live").code == 0
     status = call("config", "status", "--json").document
     assert (status["publication"], status["owners"]) == (3, {"file:conf": 1})

@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 import msgspec
 import pytest
+from tests.nats_servers.cluster import nats_server
 from tests.postgres.server import new_schema, server
 
 from awaken.cli import doctor_checks, doctor_store
@@ -46,6 +47,21 @@ def test_an_empty_folder_is_fine_and_stays_empty(call: Call, tmp_path: Path) -> 
     assert check(done, "extra mcp")["detail"].startswith("mcp ")
     assert list(tmp_path.iterdir()) == []
     assert "Nothing is wrong." in call("doctor").out
+
+
+def test_the_carrier_is_named_and_a_carrier_that_is_away_is_a_warning(
+    call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert check(call("doctor", "--json"), "carrier")["status"] == CheckStatus.ABSENT
+    place = nats_server().url.removeprefix("nats://")
+    monkeypatch.setenv("AWAKEN_BUS", f"nats://ann:s3cr3t@{place}")
+    there = call("doctor", "--json")
+    assert check(there, "carrier")["detail"] == f"nats://{place}: connected"
+    away = call("doctor", "--bus", "nats://127.0.0.1:1", "--json")
+    assert (away.code, check(away, "carrier")["status"]) == (0, CheckStatus.WARNING)
+    wrong = call("doctor", "--bus", "carrier-pigeon", "--json")
+    assert (wrong.code, check(wrong, "carrier")["status"]) == (1, CheckStatus.FAILED)
+    assert "s3cr3t" not in there.out + away.out
 
 
 def test_a_store_is_reached_written_and_left_as_it_was(call: Call, db: Path) -> None:

@@ -43,7 +43,14 @@ def test_a_folder_is_pushed_pulled_changed_and_pushed_again(folder: Path) -> Non
     first = call("show", "greetings", "--revision", "1")
     assert first["cases"][0]["user_input"] == "Hello"
     call("push", "greetings", "out", "--expected", "1", code=1)
-    assert "hello" in CliRunner().invoke(app, ["show", "greetings"]).stdout
+    shown = CliRunner().invoke(app, ["show", "greetings"]).stdout
+    assert "hello" in shown
+    assert "gate         none" in shown
+    head = folder / "out" / "dataset.yaml"
+    head.write_text(head.read_text() + "gate: {cases: {must_pass: [smoke]}}\n")
+    call("push", "greetings", "out")
+    shown = CliRunner().invoke(app, ["show", "greetings"]).stdout
+    assert '{"cases":{"must_pass":["smoke"]}}' in shown
     assert "greetings" in CliRunner().invoke(app, ["list"]).stdout
 
 
@@ -65,6 +72,15 @@ def test_an_import_makes_the_dataset_and_lists_what_is_left_out(folder: Path) ->
     assert made["left_out"] == ["test '1': assertion 'javascript'"]
     again = CliRunner().invoke(app, ["import", "imported", "tests.yaml", "--from", "promptfoo"])
     assert "0 added" in again.stdout
+
+
+def test_an_import_that_is_refused_lists_what_could_not_be_carried_over(folder: Path) -> None:
+    (folder / "tests.yaml").write_text("tests: [{vars: {q: Hi}, assert: [{type: javascript}]}]")
+    words = ["import", "imported", "tests.yaml", "--from", "promptfoo"]
+    refused = CliRunner().invoke(app, words)
+    assert refused.exit_code != 0
+    assert "case 'case-0001': it has no expectation and no scorer" in refused.output
+    assert "Not carried over: test '1': assertion 'javascript'" in refused.output
 
 
 async def make_runs(folder: Path, *texts: str) -> list[str]:

@@ -116,3 +116,17 @@ def test_queued_input_has_a_context(call: Call, place: Path) -> None:
     assert shown.code == 0
     refused = call("submit", "typed", "hi", "--context", "[1]", *store)
     assert (refused.code, "no JSON object" in refused.err) == (2, True)
+
+
+def test_a_bus_of_the_command_is_used_unless_the_code_has_one(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = "nats://127.0.0.1:1"
+    assert load_app_target(str(place), "sqlite:///some.db", bus_url=url).runtime.given["bus"] == url
+    assert "bus" not in load_app_target(str(place), "sqlite:///some.db", bus_url="").runtime.given
+    place.write_text(APP.format(more=', bus="none"'), encoding="utf-8")
+    with pytest.raises(InvalidInput, match="--bus"):
+        load_app_target(str(place), "sqlite:///some.db", bus_url=url)
+    monkeypatch.setenv("AWAKEN_BUS", url)
+    kept = load_app_target(str(place), "sqlite:///some.db", bus_url=url)
+    assert kept.runtime.given["bus"] == "none"

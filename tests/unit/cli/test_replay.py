@@ -71,6 +71,54 @@ def test_a_replay_exits_with_0_1_or_2(folder: Path) -> None:
     assert call("replay", "run-1", "--set", "nonsense", "--app", "shop.py").exit_code == 2
 
 
+def test_a_first_live_step_asks_the_model_also_if_it_is_the_first_of_all(folder: Path) -> None:
+    (folder / "shop.py").write_text(APP.replace('"Paid."]', '"Other."]'))
+    done = call("replay", "run-1", "--from-step", "1", "--app", "shop.py", "--json")
+    assert done.exit_code == 1, done.stderr
+    result = json.loads(done.stdout)
+    assert (result["mode"], result["divergences"][0]["kind"]) == ("what_if", "answer")
+    behind = call("replay", "run-1", "--from-step", "3", "--app", "shop.py")
+    assert (behind.exit_code, "ended after 2 steps" in behind.stderr) == (2, True)
+
+
+def test_a_verification_is_asked_for_with_nothing_live(folder: Path) -> None:
+    for words in (["--tools", "live"], ["--from-step", "1"], ["--from-step", "2"]):
+        refused = call("replay", "run-1", "--verify", *words, "--app", "shop.py")
+        assert refused.exit_code == 2, (words, refused.stdout)
+
+
+def test_changes_have_the_names_that_variants_of_evals_have(folder: Path) -> None:
+    words = ["--set", "instructions=Sell nothing.", "--set", "max_rounds=9"]
+    done = call("replay", "run-1", *words, "--app", "shop.py", "--json")
+    assert json.loads(done.stdout)["divergences"][0]["path"] == "/request/frame", done.stderr
+    refusals = {
+        "id=other": "agent_id",
+        "max_round=3": "no field 'max_round'; it has model_id",
+        "publication=x": "int",
+    }
+    for change, said in refusals.items():
+        refused = call("replay", "run-1", "--set", change, "--app", "shop.py")
+        assert (refused.exit_code, said in refused.stderr) == (2, True), refused.stderr
+    (folder / "prompt.txt").write_text("Sell.")
+    twice = (
+        ["--set", "max_rounds=1", "--set", "max_rounds=2"],
+        ["--set", "instructions=x", "--prompt", "prompt.txt"],
+    )
+    for given in twice:
+        refused = call("replay", "run-1", *given, "--app", "shop.py")
+        assert (refused.exit_code, "given twice" in refused.stderr) == (2, True), refused.stderr
+
+
+def test_a_model_without_a_key_is_no_divergence(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    change = ["--set", "model_id=openai:gpt-5-mini"]
+    failed = call("replay", "run-1", *change, "--app", "shop.py")
+    assert (failed.exit_code, failed.stdout) == (2, "")
+    assert "OPENAI_API_KEY" in failed.stderr
+
+
 def test_a_file_is_replayed_without_a_store(folder: Path) -> None:
     document = call("recording", "show", "run-1", "--app", "shop.py", "--json").stdout
     (folder / "run.json").write_text(document)
@@ -96,3 +144,41 @@ def test_a_change_is_tried_with_recorded_tools(folder: Path) -> None:
     assert [it["path"] for it in result["divergences"]] == ["/request/frame"]
     called = result["replayed"]["steps"][0]["calls"][0]
     assert called["result"]["message"] == "charged 5"
+
+
+OWN = """
+from awaken import AgentRuntime
+from awaken.stores import SqliteStore
+
+runtime = AgentRuntime([agent], store={store})
+"""
+OWN_STORES = ['"sqlite:///own.db"', 'SqliteStore("own.db")']
+
+
+@pytest.mark.parametrize("store", OWN_STORES)
+def test_the_store_that_the_app_names_is_the_store_of_its_runs(
+    folder: Path, store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "awaken.db").rename(folder / "own.db")
+    (folder / "shop.py").write_text(APP + OWN.format(store=store))
+    # The environment does not replace a store of the app's own, as with `awaken serve`.
+    for environment in (None, "sqlite:///elsewhere.db"):
+        if environment is not None:
+            monkeypatch.setenv("AWAKEN_STORE", environment)
+        verified = call("replay", "run-1", "--app", "shop.py")
+        assert (verified.exit_code, verified.stdout) == (0, "verify: the same.\n"), verified.stderr
+        assert call("recording", "show", "run-1", "--app", "shop.py").exit_code == 0
+    captured = call("eval", "capture", "run-1", "paid", "--app", "shop.py")
+    assert captured.exit_code == 0, captured.stderr
+    tried = call("eval", "run", "paid", "--app", "shop.py", "--case", "run-1")
+    assert (tried.exit_code, "case 'run-1' is a draft" in tried.stderr) == (2, True), tried.stderr
+    # An option wins.
+    other = call("replay", "run-1", "--app", "shop.py", "--store", "sqlite:///other.db")
+    assert (other.exit_code, "other.db" in other.stderr) == (2, True)
+    assert sorted(it.name for it in folder.glob("*.db")) == ["own.db"]
+
+
+def test_a_store_in_memory_that_the_app_names_counts_as_none(folder: Path) -> None:
+    (folder / "shop.py").write_text(APP + OWN.format(store='"memory://"'))
+    verified = call("replay", "run-1", "--app", "shop.py")
+    assert (verified.exit_code, verified.stdout) == (0, "verify: the same.\n"), verified.stderr

@@ -86,5 +86,53 @@ def test_a_change_that_is_refused_changes_nothing(
     assert run(path, "show", "it").output == before
 
 
+APP = """
+from awaken import Agent, workflow
+from awaken.testing import ScriptedModel
+
+@workflow(id="count")
+async def count(ctx, n: int) -> int:
+    return n
+
+writer = Agent("writer", model=ScriptedModel(["x"]))
+"""
+
+
+def test_with_its_app_the_input_is_checked_when_a_schedule_is_made_or_changed(
+    tmp_path: Path,
+) -> None:
+    path, app_file = tmp_path / "a.db", tmp_path / "flows.py"
+    make_file(path)
+    app_file.write_text(APP)
+    more = ("--every", "60", "--app", str(app_file))
+    refused = run(path, "create", "count", '{"n": "no"}', "--id", "it", *more)
+    assert refused.exit_code == 1
+    assert "count" in refused.output + refused.stderr
+    made = run(path, "create", "count", '{"n": 1}', "--id", "it", *more)
+    assert made.exit_code == 0, made.output
+    assert run(path, "update", "it", "--text", "{}", *more).exit_code == 1
+    event = ("--thread", "t", "--as-event", "paid")
+    refused = run(path, "create", "writer", "1", *event, *more)
+    assert (refused.exit_code, "no workflow" in refused.output + refused.stderr) == (2, True)
+    # Other processes may serve what the app does not have.
+    assert run(path, "create", "elsewhere", "Hi", *more).exit_code == 0
+
+
+def test_a_firing_by_hand_cancels_the_run_that_it_interrupts(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    make_file(path)
+    run(path, "create", "a", "Hi", "--id", "it", *_split("--every 60 --overlap interrupt"))
+    first, second = (json.loads(run(path, "fire", "it").output)["run_id"] for _ in range(2))
+
+    async def find_statuses() -> list[str]:
+        store = SqliteStore(path)
+        await store.open()
+        found = [await store.find_dispatch_of_run(it) for it in (first, second)]
+        await store.close()
+        return [it.status.value for it in found if it is not None]
+
+    assert asyncio.run(find_statuses()) == ["cancelled", "queued"]
+
+
 def _split(options: str) -> list[str]:
     return [it.replace("_", " ") for it in options.split()]

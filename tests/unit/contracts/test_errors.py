@@ -94,6 +94,7 @@ def test_only_what_may_work_later_is_retryable() -> None:
     assert {error.code for error in tree if error.retryable} == {
         "agent_paused",
         "queue_full",
+        "tenant_queue_full",
         "store_full",
         "store_unavailable",
         "thread_busy",

@@ -18,14 +18,16 @@ from awaken.contracts.evals.cases import (
     Expectation,
     RequiredCall,
 )
-from awaken.contracts.evals.errors import InvalidDataset
+from awaken.contracts.evals.errors import CannotReplay, InvalidDataset
 from awaken.contracts.evals.recordings import BYTES_MAX
 from awaken.contracts.evals.scores import ScorerSpec
 from awaken.contracts.evals.worlds import ScriptedCall, ScriptedTurn, ToolPolicy, ToolStub
 from awaken.contracts.messages.message import TokenUsage, user
+from awaken.evals import Dataset, dataset_files, scorers
 from awaken.evals.case_documents import read_case, write_case
 from awaken.evals.dataset_files import DatasetFolder, read_folder, write_folder
 from awaken.evals.dataset_writes import DatasetDocument
+from awaken.evals.recording_files import decode_recording
 
 SETTINGS = settings(
     # Shrinking such documents takes minutes and tells little more.
@@ -51,6 +53,7 @@ TURNS = st.builds(
     usage=USAGE,
     stop=st.none() | TEXTS,
     error=st.none() | TEXTS,
+    retry_after_ms=st.none() | st.integers(0, 1 << 40),
 )
 SCRIPTS = st.lists(TURNS, max_size=3).map(tuple)
 SCORERS = st.builds(ScorerSpec, scorer=TEXTS, options=st.dictionaries(TEXTS, VALUES, max_size=2))
@@ -154,7 +157,9 @@ def test_a_folder_of_rust_fixtures_is_read_as_it_is(tmp_path: Path) -> None:
     first, second = found.document.cases
     assert (first.id, second.id) == ("00_old", "01_greeting")
     (answer,) = first.provider_script
-    assert (answer.text, answer.usage) == ("12345", TokenUsage(completion_tokens=2, total_tokens=2))
+    # As Rust estimates them: one token of four characters.
+    usage = TokenUsage(prompt_tokens=1, completion_tokens=2, total_tokens=3)
+    assert (answer.text, answer.usage) == ("12345", usage)
     call, error, reply = second.provider_script
     assert call.calls == (ScriptedCall(name="lookup", arguments={"q": 1}, id="c1"),)
     assert (error.error, error.text) == ("rate_limit", "slow down")
@@ -169,6 +174,21 @@ def test_parallel_calls_are_a_turn_of_their_own() -> None:
     (event,) = write_case(case)["provider_script"]
     assert event["kind"] == "turn"
     assert read_case(write_case(case), "case") == case
+
+
+def test_what_is_saved_is_loaded_with_its_gate_scorers_and_recordings(tmp_path: Path) -> None:
+    data = b'{"run": {}}'
+    saved = Dataset(
+        cases=(Case(id="a", user_input="hi", recording=hash_object(data)),),
+        id="late-parcels",
+        scorers=(scorers.contains("yes"),),
+        gate={"require": [{"scorer": "contains", "min_rate": 1.0}]},
+        recordings={hash_object(data): data},
+    )
+    saved.save(tmp_path / "late-parcels")
+    assert Dataset.load(tmp_path / "late-parcels") == saved
+    with pytest.raises(InvalidDataset, match="no such folder"):
+        Dataset.load(str(tmp_path / "nothing"))
 
 
 def test_case_ids_that_are_no_good_file_names_are_kept(tmp_path: Path) -> None:
@@ -341,3 +361,25 @@ def test_a_key_that_is_there_twice_is_refused(text: str, tmp_path: Path) -> None
     (tmp_path / "cases" / "a.yaml").write_text(text, encoding="utf-8")
     with pytest.raises(InvalidDataset, match="is there twice"):
         read_folder(tmp_path)
+
+
+def test_recordings_of_a_folder_are_bounded_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bodies = {hash_object(it): it for it in (b"[%d]" % no + b" " * 100 for no in range(3))}
+    cases = tuple(
+        Case(id=f"c{no}", user_input="", recording=name) for no, name in enumerate(bodies)
+    )
+    content = DatasetFolder(document=DatasetDocument(cases=cases), recordings=bodies)
+    write_folder(tmp_path, content)
+    monkeypatch.setattr(dataset_files, "RECORDINGS_BYTES_MAX", sum(map(len, bodies.values())))
+    assert read_folder(tmp_path) == content
+    monkeypatch.setattr(dataset_files, "RECORDINGS_BYTES_MAX", 250)
+    with pytest.raises(InvalidDataset, match="its recordings have more than 250 bytes together"):
+        read_folder(tmp_path)
+
+
+def test_a_recording_that_is_nested_too_deep_is_refused_as_damaged() -> None:
+    data = b'{"format": "recording/1", "run": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"
+    with pytest.raises(CannotReplay, match="it is damaged"):
+        decode_recording(data)

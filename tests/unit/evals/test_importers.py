@@ -1,6 +1,8 @@
 """Files of other tools: inputs and assertions are carried over, and the rest is listed."""
 
 import json
+import re
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -8,8 +10,11 @@ import pytest
 from awaken.contracts.evals.cases import Case
 from awaken.contracts.evals.errors import InvalidDataset
 from awaken.contracts.evals.scores import ScorerSpec
-from awaken.evals.case_checks import check_scorers
+from awaken.evals.case_checks import DEPTH_MAX, NAMES_MAX, check_scorers
+from awaken.evals.case_documents import read_case, write_case
+from awaken.evals.dataset_writes import CASES_MAX
 from awaken.evals.importers import ImportedCases, ImportFormat, import_cases
+from awaken.evals.importers.drafts import TEXT_CHARS_MAX, TOTAL_BYTES_MAX
 
 
 def read(source: str, data: Any) -> ImportedCases:
@@ -94,7 +99,7 @@ def test_openai_samples_and_items_with_criteria() -> None:
     }  # fmt: skip
     made = read("openai", whole)
     assert only(made).scorers == (
-        spec("exact", value="spam"),
+        spec("exact", value="spam", strip=False),
         spec("contains", phrases=["no"], ignore_case=True),
         spec("token_f1", value="spam", threshold=0.7),
     )
@@ -240,10 +245,249 @@ tests:
      b"[" * 9000, b"&a [*a]", b'{"id": ".."}', b"a,b\n1"],
 )  # fmt: skip
 def test_files_of_no_format_are_refused(source: ImportFormat, data: bytes) -> None:
-    with pytest.raises(InvalidDataset):
+    with pytest.raises(InvalidDataset) as caught:
         import_cases(source, data)
+    # It is the caller's file, whatever tools of its kind call theirs.
+    assert not re.search(
+        r"promptfooconfig|evalset\.json|fixtures\.json|dataset\.yaml", str(caught.value)
+    )
 
 
 def test_a_file_of_100_megabytes_is_refused() -> None:
     with pytest.raises(InvalidDataset, match="more than"):
         import_cases(ImportFormat.CSV, bytes(100 * 1024 * 1024))
+
+
+def test_what_would_be_compared_otherwise_is_listed() -> None:
+    """Each of these was carried over in silence, or lost, at some time."""
+    check = {"type": "string_check", "input": "{{sample.output_text}}", "reference": "no"}
+    openai = {"testing_criteria": [check | {"operation": "ne"}], "items": [{"input": "x"}]}
+    promptfoo = {
+        "providers": ["openai:gpt"],
+        "prompts": ["Say {{word}} to {{who}}"],
+        "defaultTest": {"threshold": 0.5},
+        "tests": [
+            {
+                "vars": {"word": ["a", "b"]},
+                "assert": [
+                    {"type": "contains-any", "value": "hi, hello"},
+                    {"type": "llm-rubric", "value": "kind", "threshold": 0.8, "provider": "p"},
+                    {"type": "is-json", "value": "file://schema.json"},
+                    {"type": "is-json", "value": "required: [a]"},
+                    {"type": "equals", "value": "x", "metric": "m"},
+                ],
+            }
+        ],
+    }
+    pydantic = {
+        "cases": [
+            {
+                "inputs": "x",
+                "expected_output": {"a": 1},
+                "evaluators": [
+                    "EqualsExpected",
+                    {"Contains": "a", "MaxDuration": 2},
+                    {"LLMJudge": {"rubric": "kind", "include_input": True}},
+                ],
+            }
+        ]
+    }
+    rust = {"fixtures": [{"id": "a", "user_input": "x"}], "gate": {"require": []}, "scorers": [1]}
+    wanted = {
+        "openai": (openai, ["operation 'ne'"]),
+        "promptfoo": (
+            promptfoo,
+            [
+                "the configuration: field 'providers'",
+                "defaultTest: field 'threshold'",
+                "a test for each value of 'word'",
+                "a variable of the prompt",
+                "assertion 'llm-rubric': field 'provider'",
+                "assertion 'is-json'",
+                "assertion 'equals': field 'metric'",
+            ],
+        ),
+        "pydantic": (
+            pydantic,
+            [
+                "fields beyond the expected ones",
+                "evaluator 'MaxDuration', in one entry with 'Contains'",
+                "LLMJudge: field 'include_input'",
+            ],
+        ),
+        "rust": (rust, ["field 'gate'", "field 'scorers'"]),
+    }
+    for source, (document, named) in wanted.items():
+        made = import_cases(ImportFormat(source), json.dumps(document).encode())
+        for part in named:
+            assert any(part in it for it in made.left_out), (source, part, made.left_out)
+        assert made == import_cases(ImportFormat(source), json.dumps(document).encode())
+        if source == "promptfoo":
+            (case,) = made.cases
+            assert case.scorers[0].options["phrases"] == ["hi", "hello"]
+            assert case.scorers[1].threshold == 0.8
+            assert [it.scorer for it in case.scorers] == ["contains", "judge", "exact"]
+
+
+def test_an_id_that_is_taken_is_listed_and_a_column_that_is_there_twice_refused() -> None:
+    made = import_cases(ImportFormat.CSV, b"id,input\na,x\na,y\n")
+    assert [it.id for it in made.cases] == ["a", "a-2"]
+    assert made.left_out == ("case 2: its id 'a', which is taken: it is 'a-2'",)
+    with pytest.raises(InvalidDataset, match="column 'answer' twice"):
+        import_cases(ImportFormat.CSV, b"input,answer,answer\nx,y,z\n")
+
+
+HOSTILE: tuple[Any, ...] = (None, 0, -1, 1e308, True, "", "x", [], [[]], {}, {"a": []}, [None])
+EXAMPLES: dict[str, Any] = {
+    "rust": {"fixtures": [{"id": "a", "user_input": "x", "expect": {"tool_sequence": ["t"]}}]},
+    "jsonl": {"id": "a", "input": "x", "expected": "y", "tags": ["t"], "weight": 2, "split": "s"},
+    "openai": {
+        "name": "n",
+        "testing_criteria": [
+            {"type": "string_check", "input": "{{sample.output_text}}", "reference": "no",
+             "operation": "eq"},
+            {"type": "text_similarity", "input": "{{sample.output_text}}", "reference": "no",
+             "evaluation_metric": "bleu", "pass_threshold": 0.7},
+        ],
+        "items": [{"item": {"input": [{"role": "user", "content": "Text"}], "ideal": "spam"}}],
+    },
+    "adk": {
+        "eval_set_id": "s",
+        "eval_cases": [
+            {"eval_id": "a", "session_input": {"state": {"k": 1}}, "conversation": [
+                {"user_content": {"parts": [{"text": "x"}]},
+                 "final_response": {"parts": [{"text": "y"}]},
+                 "intermediate_data": {"tool_uses": [{"name": "t", "args": {"a": 1}}]}}]},
+            {"eval_id": "b", "conversation_scenario": {"starting_prompt": "p",
+                                                       "conversation_plan": "g"}},
+        ],
+    },
+    "pydantic": {
+        "name": "n",
+        "cases": [{"name": "a", "inputs": "x", "expected_output": "y", "metadata": {"k": 1},
+                   "evaluators": ["EqualsExpected", {"Contains": {"value": "a"}},
+                                  {"MaxDuration": 2.0}, {"LLMJudge": {"rubric": "r"}}]}],
+    },
+    "promptfoo": {
+        "prompts": ["{{a}}"],
+        "defaultTest": {"vars": {"b": "c"}, "assert": [{"type": "latency", "threshold": 5}]},
+        "tests": [{"description": "d", "vars": {"a": "x"}, "metadata": {"k": 1},
+                   "assert": [{"type": "contains-all", "value": ["a"]},
+                              {"type": "llm-rubric", "value": "r", "threshold": 0.5},
+                              {"type": "cost", "threshold": 0.1},
+                              {"type": "regex", "value": "a"}]}],
+    },
+}  # fmt: skip
+
+
+def list_changes(value: Any) -> Iterator[Any]:
+    """Every document in which one value is another, or a field is missing."""
+    yield from HOSTILE
+    if isinstance(value, dict):
+        for name in value:
+            yield {key: it for key, it in value.items() if key != name}
+            yield from ({**value, name: it} for it in list_changes(value[name]))
+    elif isinstance(value, list):
+        for at, part in enumerate(value):
+            yield from ([*value[:at], it, *value[at + 1 :]] for it in list_changes(part))
+
+
+@pytest.mark.parametrize("source", EXAMPLES)
+def test_a_hostile_file_is_read_whole_or_refused_by_a_typed_error(source: str) -> None:
+    assert import_cases(ImportFormat(source), json.dumps(EXAMPLES[source]).encode()).cases
+    tried = refused = 0
+    for document in list_changes(EXAMPLES[source]):
+        tried += 1
+        try:
+            made = import_cases(ImportFormat(source), json.dumps(document).encode())
+        except InvalidDataset:
+            refused += 1
+            continue
+        for case in made.cases:
+            # What was read can be stored and read again.
+            assert read_case(write_case(case), "case") == case
+    assert 0 < refused < tried
+
+
+@pytest.mark.parametrize("number", [".inf", "-.inf", ".nan"])
+def test_a_number_that_is_none_is_refused(number: str) -> None:
+    documents = {
+        "promptfoo": f"tests: [{{assert: [{{type: latency, threshold: {number}}}]}}]",
+        "pydantic": f"cases: [{{inputs: x, evaluators: [{{MaxDuration: {number}}}]}}]",
+    }
+    for source, text in documents.items():
+        with pytest.raises(InvalidDataset):
+            read(source, text)
+
+
+@pytest.mark.parametrize(
+    ("source", "row", "head"),
+    [
+        ("jsonl", b'{"input": "a"}\n', b""),
+        ("csv", b"a\n", b"input\n"),
+        ("openai", b'{"input": "a", "ideal": "b"}\n', b""),
+    ],
+)
+def test_a_file_of_too_many_cases_is_refused_before_all_are_read(
+    source: str, row: bytes, head: bytes
+) -> None:
+    assert len(import_cases(ImportFormat(source), head + row * CASES_MAX).cases) == CASES_MAX
+    # The broken end is not reached.
+    data = head + row * (CASES_MAX + 1) + b'{"' * 10
+    with pytest.raises(InvalidDataset, match=f"the file: it has more than {CASES_MAX} cases"):
+        import_cases(ImportFormat(source), data)
+
+
+def test_a_list_of_too_many_cases_is_refused() -> None:
+    fixtures = [{"id": f"c{no}", "user_input": "x"} for no in range(CASES_MAX + 1)]
+    documents = {"rust": fixtures, "pydantic": {"cases": [{"inputs": "x"}] * (CASES_MAX + 1)}}
+    for source, document in documents.items():
+        with pytest.raises(InvalidDataset, match=f"more than {CASES_MAX} cases"):
+            import_cases(ImportFormat(source), json.dumps(document).encode())
+
+
+def test_what_a_file_says_once_does_not_become_more_than_is_kept() -> None:
+    long = "x" * 1_000_000
+    often = {"prompts": ["{{a}}" * 1_000], "tests": [{"vars": {"a": long}}]}
+    shared = {
+        "prompts": ["{{a}}"],
+        "defaultTest": {"vars": {"b": long}},
+        "tests": [{"vars": {"a": "x"}}] * 100,
+    }
+    criterion = {
+        "type": "string_check",
+        "operation": "eq",
+        "input": "{{sample.output_text}}",
+        "reference": "{{item.ideal}}" * 1_000,
+    }
+    items = {"items": [{"input": "a", "ideal": long}], "testing_criteria": [criterion]}
+    for source, document, problem in (
+        ("promptfoo", often, f"longer than {TEXT_CHARS_MAX} characters"),
+        ("promptfoo", shared, f"more than {TOTAL_BYTES_MAX} bytes together"),
+        ("openai", items, f"longer than {TEXT_CHARS_MAX} characters"),
+    ):
+        with pytest.raises(InvalidDataset, match=problem):
+            import_cases(ImportFormat(source), json.dumps(document).encode())
+
+
+def test_a_case_that_is_nested_too_deep_or_has_too_many_scorers_is_refused() -> None:
+    def nest(depth: int) -> str:
+        return '{"input": "a", "more": ' + "[" * depth + "]" * depth + "}"
+
+    # The case and its metadata are two levels.
+    assert read("jsonl", nest(DEPTH_MAX - 2)).cases
+    for depth in (DEPTH_MAX - 1, 900):
+        with pytest.raises(InvalidDataset, match=f"nested deeper than {DEPTH_MAX} levels"):
+            read("jsonl", nest(depth))
+    with pytest.raises(InvalidDataset):
+        read("jsonl", nest(100_000))
+    asserted = [{"type": "latency", "threshold": 5}]
+    tests = [{"vars": {"a": "x"}, "assert": asserted * (NAMES_MAX + 1)}]
+    with pytest.raises(InvalidDataset, match=f"at most {NAMES_MAX} scorers"):
+        import_cases(ImportFormat.PROMPTFOO, json.dumps({"tests": tests}).encode())
+
+
+def test_equal_names_are_numbered_each_once() -> None:
+    rows = '{"input": "a", "id": "same"}\n{"input": "b", "id": "same-2"}\n' * 2
+    ids = [it.id for it in read("jsonl", rows).cases]
+    assert ids == ["same", "same-2", "same-3", "same-2-2"]

@@ -116,6 +116,19 @@ def test_cases_are_selected_by_id_tag_and_split_and_drafts_only_if_asked_for() -
             EvalMode.SCRIPTED,
             "further turn without a provider_script",
         ),
+        *(
+            (
+                Case(
+                    id="x",
+                    recording="0" * 32,
+                    continued_turns=(CaseTurn(user_input="and"),),
+                    expect=Expectation(),
+                ),
+                mode,
+                "further turns, which its recording does not have",
+            )
+            for mode in (EvalMode.RECORDED, EvalMode.VERIFY)
+        ),
     ],
 )
 def test_a_case_that_the_eval_cannot_try_is_refused(

@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,13 @@ from awaken.testing import ScriptedModel
 
 def nothing_is_left() -> bool:
     return all(it is asyncio.current_task() for it in asyncio.all_tasks())
+
+
+@pytest.fixture
+def list_started() -> Callable[[], list[int]]:
+    """What this test has started and still lives: servers that tests share are not its own."""
+    before = set(children())
+    return lambda: [it for it in children() if it not in before]
 
 
 def descriptors() -> int:
@@ -254,11 +262,13 @@ def test_tools_that_no_agent_could_be_resolved_with_are_not_offered() -> None:
     asyncio.run(scenario())
 
 
-def test_a_program_that_is_killed_is_started_again(tmp_path: Path) -> None:
+def test_a_program_that_is_killed_is_started_again(
+    tmp_path: Path, list_started: Callable[[], list[int]]
+) -> None:
     async def scenario() -> None:
         plugin = McpPlugin([program(tmp_path)])
         async with playing(plugin, calls("mcp__desk__say"), "done") as (runtime, _):
-            (pid,) = children()
+            (pid,) = list_started()
             os.kill(pid, signal.SIGKILL)
             await plugin.wait_for_state("desk", ServerState.RECONNECTING)
             assert "code -9" in (status(plugin).last_error or "")
@@ -272,7 +282,7 @@ def test_a_program_that_is_killed_is_started_again(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("is_deaf", [True, False])
 def test_a_program_is_ended_with_its_children_if_they_heed_signals_or_not(
-    tmp_path: Path, *, is_deaf: bool
+    tmp_path: Path, list_started: Callable[[], list[int]], *, is_deaf: bool
 ) -> None:
     deaf = "for it in (signal.SIGINT, signal.SIGTERM): signal.signal(it, signal.SIG_IGN)\n"
     child = f"import signal, time\n{deaf}time.sleep(600)"
@@ -291,22 +301,24 @@ def test_a_program_is_ended_with_its_children_if_they_heed_signals_or_not(
         stdio = Stdio(command=sys.executable, args=("-c", stubborn), cwd=stdio.cwd, env=stdio.env)
         plugin = McpPlugin([McpServer(name="desk", transport=stdio)])
         async with playing(plugin, "done"):
-            (pid,) = children()
+            (pid,) = list_started()
             assert len(group(pid)) == 2
         await until_ended(pid)
 
     asyncio.run(scenario())
 
 
-def test_nothing_is_left_when_the_runtime_has_ended(tmp_path: Path) -> None:
+def test_nothing_is_left_when_the_runtime_has_ended(
+    tmp_path: Path, list_started: Callable[[], list[int]]
+) -> None:
     async def scenario() -> None:
         before = descriptors()
         for _ in range(2):
             plugin = McpPlugin([program(tmp_path), local(Desk(), "new"), local(Desk(), "old")])
             async with playing(plugin, calls("mcp__desk__say"), "done") as (runtime, _):
                 await events(runtime)
-                pids = children()
-            assert children() == []
+                pids = list_started()
+            assert list_started() == []
             for pid in pids:
                 await until_ended(pid)
             await until(nothing_is_left)

@@ -12,14 +12,13 @@ from awaken.buses.memory import MemoryBus
 from awaken.contracts.runs.records import RunRecord
 from awaken.contracts.storage.bus import Signal
 from awaken.contracts.storage.dispatch import RunDispatch
-from awaken.contracts.storage.outbox import AbortRemote, OutboxCommand
+from awaken.contracts.storage.outbox import AbortRemote, OutboxCommand, entry_of
 from awaken.contracts.storage.queries import LIMIT_MAX, DispatchQuery
 from awaken.contracts.storage.store import OutboxEntry, Store
 from awaken.mailbox.config import MailboxConfig
 from awaken.mailbox.mailbox import Mailbox
 from awaken.mailbox.outbox_handlers import OutboxHandlers
 from awaken.mailbox.relay import Relay
-from awaken.runtime.outbox import entry_of
 from awaken.stores.memory import MemoryStore
 from awaken.stores.sql.session import Moment
 from awaken.stores.sqlite import SqliteStore

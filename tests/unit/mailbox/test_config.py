@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from awaken.contracts.errors import InvalidInput
+from awaken.contracts.storage.mailbox import NUMBER_MAX, TenantLimits
 from awaken.mailbox.config import DAY_MS, MailboxConfig
 from awaken.mailbox.outages import backoff_ms
 
@@ -34,6 +35,23 @@ def test_the_defaults_recover_a_dead_worker_within_a_minute() -> None:
 def test_a_number_out_of_range_is_refused_by_name(name: str, value: int) -> None:
     with pytest.raises(InvalidInput, match=name):
         MailboxConfig(**{name: value})
+
+
+@pytest.mark.parametrize("name", [it for it in MailboxConfig.__struct_fields__ if it != "tenants"])
+def test_a_number_that_no_store_could_add_to_is_refused_by_name(name: str) -> None:
+    pairs = {"retry_base_ms": "retry_cap_ms", "relay_base_ms": "relay_cap_ms"}
+    most = {it: NUMBER_MAX for it in (name, pairs.get(name)) if it and it != "renew_ms"}
+    if name != "renew_ms":
+        assert getattr(MailboxConfig(**most), name) == NUMBER_MAX
+    with pytest.raises(InvalidInput, match=f"{name} is invalid: .* is above"):
+        MailboxConfig(**{**most, name: NUMBER_MAX + 1})
+
+
+@pytest.mark.parametrize("name", ["max_busy", "queue_limit"])
+def test_a_limit_of_a_tenant_that_no_store_could_add_to_is_refused(name: str) -> None:
+    TenantLimits(**{name: NUMBER_MAX})
+    with pytest.raises(InvalidInput, match=name):
+        TenantLimits(**{name: NUMBER_MAX + 1})
 
 
 def test_nothing_may_be_kept_for_no_time_and_drained_at_once() -> None:

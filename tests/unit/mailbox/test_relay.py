@@ -15,10 +15,11 @@ from awaken.contracts.runs.records import RunRequest
 from awaken.contracts.runs.threads import Thread
 from awaken.contracts.storage.bus import SignalKind
 from awaken.contracts.storage.dispatch import DispatchStatus, InputMode
-from awaken.contracts.storage.outbox import AbortRemote, ThreadMessage
+from awaken.contracts.storage.outbox import AbortRemote, QueueRun, ThreadMessage
 from awaken.contracts.storage.store import OutboxEntry
 from awaken.mailbox.config import MailboxConfig
 from awaken.mailbox.relay import AT_ONCE, PAGE
+from awaken.testing.store_conformance.writing import dispatch
 
 HOUR_MS = 60 * 60 * 1000
 
@@ -299,6 +300,40 @@ def test_an_order_of_no_known_form_is_given_up_and_blocks_nothing(worlds: Any) -
             assert texts(await world.dispatches()) == ["good"]
             assert len(node.aborted) == 1
             assert [it.entry_id for it in await world.dead()] == ["poison", "order-0001"]
+            assert await world.due() == []
+
+    asyncio.run(scenario())
+
+
+def test_an_order_that_only_a_newer_version_knows_stays_for_its_processes(worlds: Any) -> None:
+    async def scenario() -> None:
+        async with worlds() as world:
+            later = OutboxEntry(entry_id="later", kind="later", payload={"order": "later"})
+            await world.owner.commit(outbox=(later,))
+            await world.give(letter("t", "good"))
+            node = world.node()
+            for _ in range(20):
+                await node.relay.relay_once()
+                world.clock.advance(HOUR_MS)
+            assert texts(await world.dispatches()) == ["good"]
+            assert await world.dead() == []
+            assert await world.due() == ["later"]
+
+    asyncio.run(scenario())
+
+
+def test_a_run_that_is_ordered_is_queued_once_on_its_thread(worlds: Any) -> None:
+    async def scenario() -> None:
+        async with worlds() as world:
+            wanted = [dispatch(f"d-{number}", "elsewhere") for number in range(2)]
+            given = await world.give(*(QueueRun(dispatch=it) for it in wanted))
+            node = world.node()
+            # As a relay that dies before it has deleted the order.
+            await node.handlers.carry_out(given[0], QueueRun(dispatch=wanted[0]))
+            await node.relay.relay_once()
+            found = await world.dispatches("elsewhere")
+            assert sorted(it.dispatch_id for it in found) == ["d-0", "d-1"]
+            assert set(node.queued) == {"elsewhere"}
             assert await world.due() == []
 
     asyncio.run(scenario())

@@ -10,12 +10,20 @@ from awaken.contracts.lifecycle import Cancelled, NaturalEnd, RunStatus, TicketS
 from awaken.contracts.runs.records import RunRequest
 from awaken.contracts.runs.threads import Thread
 from awaken.contracts.storage.dispatch import DispatchStatus
-from awaken.contracts.storage.outbox import AbortRemote, ReportToParent, StopChildren, ThreadMessage
+from awaken.contracts.storage.outbox import (
+    AbortRemote,
+    ReportToParent,
+    StopChildren,
+    ThreadMessage,
+    build_end_notice,
+    deletion_report_id,
+)
 from awaken.contracts.storage.queries import LIMIT_MAX
 from awaken.contracts.suspension.tickets import Suspension
 from awaken.contracts.tasks import TaskFate, TaskInfo
 from awaken.mailbox.outbox_handlers import OutboxHandlers
 from awaken.mailbox.relay import Relay
+from awaken.runtime.tools.delegate_tickets import load_deleted_child
 from awaken.testing.store_conformance.writing import (
     DONE,
     WAITING,
@@ -78,21 +86,31 @@ def test_the_end_of_a_child_lets_the_parent_that_waits_for_it_go_on(worlds: Any)
     asyncio.run(scenario())
 
 
-@pytest.mark.parametrize("status", [WAITING, None])
-def test_a_child_that_has_not_ended_or_is_gone_lets_nobody_go_on(
-    worlds: Any, status: RunStatus | None
-) -> None:
+def test_a_child_that_has_not_ended_lets_nobody_go_on(worlds: Any) -> None:
     async def scenario() -> None:
         async with worlds() as world:
             node = world.node()
             await a_parent(world)
-            if status is not None:
-                await a_child(world, "child", status)
+            await a_child(world, "child", WAITING)
             await world.give(REPORT)
             await node.relay.relay_once()
             (waiting,) = await world.store.list_tickets("up")
             assert waiting.status is TicketStatus.OPEN
             assert (node.queued, await world.due(), await world.dead()) == ([], [], [])
+
+    asyncio.run(scenario())
+
+
+def test_the_parent_of_a_child_that_is_gone_goes_on(worlds: Any) -> None:
+    async def scenario() -> None:
+        async with worlds() as world:
+            node = world.node()
+            await a_parent(world)
+            await world.give(REPORT)
+            await node.relay.relay_once()
+            assert await world.store.list_tickets("up") == ()
+            assert node.queued == ["up"]
+            assert (await world.due(), await world.dead()) == ([], [])
 
     asyncio.run(scenario())
 
@@ -139,6 +157,56 @@ def test_a_report_to_a_parent_that_is_gone_is_done(worlds: Any) -> None:
             await world.give(REPORT)
             await world.node().relay.relay_once()
             assert (await world.due(), await world.dead()) == ([], [])
+
+    asyncio.run(scenario())
+
+
+def test_the_report_of_a_deleted_child_stays_until_its_parent_has_ended(worlds: Any) -> None:
+    """It is looked at ever less often, and never given up."""
+
+    async def scenario() -> None:
+        async with worlds() as world:
+            relay, up = world.node().relay, Writer(world.store, "up")
+            await up.commit(run=run("up-run", thread_id="up"))
+            await a_child(world, "child")
+            await world.store.delete_thread("child")
+            config = world.config
+            for look in range(config.relay_attempts + 5):
+                assert await world.due() == [deletion_report_id("child")]
+                await relay.relay_once()
+                pause_ms = min(config.relay_cap_ms, config.relay_base_ms * 2**look)
+                kept = await world.the_failed(pause_ms)
+                assert (kept.delays, kept.attempts, kept.error) == (look + 1, 0, None)
+            done = run("up-run", DONE, thread_id="up", termination=NaturalEnd())
+            await up.commit(run=done)
+            await relay.relay_once()
+            assert (await world.due(), await world.dead()) == ([], [])
+            assert await world.store.find_outbox(deletion_report_id("child")) is None
+
+    asyncio.run(scenario())
+
+
+def test_a_child_that_is_deleted_while_its_end_is_relayed_stays_known(worlds: Any) -> None:
+    """The relay deletes the order that it has carried out, and no more than that."""
+
+    async def scenario() -> None:
+        async with worlds() as world:
+            node = world.node()
+            await Writer(world.store, "up").commit(run=run("up-run", thread_id="up"))
+            below = {"thread_id": "child", "parent_thread_id": "up", "parent_run_id": "up-run"}
+            done = run("child", DONE, termination=NaturalEnd(), **below)
+            await Writer(world.store, "child").commit(run=done, outbox=(build_end_notice(done),))
+
+            async def delete_late(entry_ids: Any) -> None:
+                node.wire.hooks.pop("delete_outbox")
+                await world.store.delete_thread("child")
+                await world.store.delete_outbox(entry_ids)
+
+            node.wire.hooks["delete_outbox"] = delete_late
+            await node.relay.relay_once()
+            known = await load_deleted_child(world.store, "child")
+            assert known is not None
+            assert known.termination == NaturalEnd()
 
     asyncio.run(scenario())
 

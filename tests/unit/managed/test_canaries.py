@@ -6,12 +6,29 @@ from typing import Any
 import pytest
 
 from awaken.contracts.config.audit import AuditQuery
-from awaken.contracts.config.errors import NoCanary, PublishRefused
-from awaken.contracts.config.heads import CanaryKey, CanaryPlan, Guardrails
+from awaken.contracts.config.errors import (
+    CanaryConflict,
+    LiveConflict,
+    NoCanary,
+    PublishRefused,
+    SwitchConflict,
+)
+from awaken.contracts.config.heads import (
+    CanaryKey,
+    CanaryPlan,
+    Guardrails,
+    SeenCanary,
+    SwitchKind,
+    SwitchState,
+)
+from awaken.contracts.config.store import ConfigReceipt, ConfigWrite
 from awaken.contracts.models.model_specs import NANOS
 from awaken.contracts.runs.records import RunRequest
 from awaken.managed.canaries import EndedRun, find_breach
 from awaken.managed.drafts import PublishDraft
+from awaken.managed.heads import SwitchOrder
+from awaken.managed.history import list_undone
+from awaken.managed.parts import Author
 from awaken.managed.publishing import Published
 from awaken.runtime.resolution.canary import CanaryChoice
 from awaken.stores.memory.store import MemoryStore
@@ -100,7 +117,7 @@ async def test_a_guardrail_does_not_end_the_canary_that_came_after() -> None:
     await ours.put("support", system_prompt="live")
     await try_agent(ours, "tried")
     await theirs.managed.live.refresh()
-    await ours.managed.heads.end_canary(ANN, "enough")
+    await ours.managed.heads.end_canary(SeenCanary(publication=2), ANN, "enough")
     await try_agent(ours, "tried again")
     theirs.ended = {2: runs(0, 10)}
     # It still judges the first one, which it saw.
@@ -117,14 +134,138 @@ async def test_a_promoted_canary_is_live_everywhere() -> None:
     await ours.put("support", system_prompt="live")
     await try_agent(ours, "tried")
     await theirs.managed.live.refresh()
-    await theirs.managed.heads.promote_canary(BEN, "good")
+    await theirs.managed.heads.promote_canary(SeenCanary(publication=2), BEN, "good")
     await ours.managed.live.refresh()
     for world in (ours, theirs):
         assert world.compiler.specs["support"].system_prompt == "tried"
         assert world.managed.live.head.canary is None
     assert (await audit_of(ours))[-1] == ("promote", "ben")
     with pytest.raises(NoCanary):
-        await ours.managed.heads.promote_canary(BEN)
+        await ours.managed.heads.promote_canary(SeenCanary(publication=2), BEN)
+
+
+@in_loop
+async def test_a_decision_about_a_canary_that_a_colleague_replaced_is_refused() -> None:
+    world = ConfigWorld()
+    heads = world.managed.heads
+    await world.put("support", system_prompt="live")
+    await try_agent(world, "tried")
+    seen = SeenCanary(publication=2)
+    await heads.end_canary(seen, BEN, "worse")
+    await try_agent(world, "tried by ben")
+    for decision in (heads.promote_canary(seen, ANN), heads.end_canary(seen, ANN, "enough")):
+        with pytest.raises(CanaryConflict, match="publication 3 runs"):
+            await decision
+    # The same publication is tried again: the figures that were read are of the first trial.
+    first = (await heads.read_head()).canary
+    assert first is not None
+    old = SeenCanary(publication=3, since=first.since)
+    await heads.end_canary(old, BEN, "once more, with more runs")
+    world.clock.advance(1)
+    await heads.start_canary(3, STRICT, BEN)
+    with pytest.raises(CanaryConflict):
+        await heads.promote_canary(old, ANN)
+    assert (await heads.read_head()).publication == 1
+    assert (await heads.promote_canary(SeenCanary(publication=3), ANN)).publication == 3
+
+
+@in_loop
+async def test_a_guardrail_does_not_end_the_same_publication_that_is_tried_again() -> None:
+    store = MemoryStore()
+    ours, theirs = ConfigWorld(store), ConfigWorld(store)
+    await ours.put("support", system_prompt="live")
+    await try_agent(ours, "tried")
+    await theirs.managed.live.refresh()
+    await ours.managed.heads.end_canary(SeenCanary(publication=2), ANN, "a stricter plan")
+    ours.clock.advance(1)
+    await ours.managed.heads.start_canary(2, STRICT, ANN)
+    theirs.ended = {2: runs(0, 10)}
+    assert await theirs.managed.canary.judge() is None
+    assert (await ours.managed.heads.read_head()).canary is not None
+
+
+@in_loop
+async def test_going_back_undoes_only_what_was_seen_and_ends_only_the_canary_that_it_names() -> (
+    None
+):
+    world = ConfigWorld()
+    heads = world.managed.heads
+    await world.put("support", system_prompt="one")
+    await world.put("support", system_prompt="two")
+    await world.put("support", system_prompt="three")
+    with pytest.raises(LiveConflict, match="Publication 3 is live, not 2"):
+        await heads.roll_back(1, ANN, expected_head=2)
+    undone = await list_undone(world.store, 3, 1)
+    assert [it.no for it in undone] == [3, 2]
+    await try_agent(world, "tried")
+    await heads.end_canary(SeenCanary(publication=4), BEN, "worse")
+    await try_agent(world, "tried by ben")
+    seen = SeenCanary(publication=4)
+    with pytest.raises(CanaryConflict, match="publication 5 runs"):
+        await heads.roll_back(1, ANN, expected_head=3, over_canary=seen)
+    with pytest.raises(PublishRefused, match="publication 5 is being tried"):
+        await heads.roll_back(1, ANN, expected_head=3)
+    seen = SeenCanary(publication=5)
+    published = await heads.roll_back(1, ANN, expected_head=3, over_canary=seen)
+    assert published.publication.no == 6
+    assert (await heads.read_head()).canary is None
+    # What was tried beside it never became live: nothing of it is undone.
+    undone = await list_undone(world.store, 6, 1)
+    assert [it.no for it in undone] == [6, 3, 2]
+
+
+@in_loop
+async def test_going_back_to_what_equals_the_live_one_ends_the_canary_as_it_says() -> None:
+    world = ConfigWorld()
+    await world.put("support", system_prompt="one")
+    await world.put("support", system_prompt="two")
+    await world.managed.heads.roll_back(1, ANN, expected_head=2)
+    await try_agent(world, "tried")
+    seen = SeenCanary(publication=4)
+    back = await world.managed.heads.roll_back(1, ANN, expected_head=3, over_canary=seen)
+    assert back.is_changed
+    assert (await world.managed.heads.read_head()).canary is None
+
+
+@in_loop
+async def test_a_switch_that_is_set_meanwhile_is_no_reason_to_refuse_a_publication() -> None:
+    world = ConfigWorld()
+    await world.put("support", system_prompt="one")
+    await world.put("support", system_prompt="two")
+    order = SwitchOrder(
+        kind=SwitchKind.AGENT, id="support", state=SwitchState.PAUSED, reason="wrong answers"
+    )
+    read, switches = world.store.write_config, iter((order,))
+
+    async def write(write: ConfigWrite) -> ConfigReceipt:
+        if write.publication is not None and (switch := next(switches, None)) is not None:
+            await world.managed.heads.set_switch(switch, BEN)
+        return await read(write)
+
+    world.store.write_config = write  # type: ignore[method-assign]
+    published = await world.managed.heads.roll_back(1, ANN, expected_head=2)
+    assert published.publication.no == 3
+    assert (await world.managed.heads.read_head()).switches[0].reason == "wrong answers"
+
+
+@in_loop
+async def test_a_switch_that_was_set_again_for_another_reason_is_not_released_unread() -> None:
+    world = ConfigWorld()
+    heads = world.managed.heads
+
+    async def stop(reason: str, author: Author) -> int:
+        order = SwitchOrder(
+            kind=SwitchKind.AGENT, id="support", state=SwitchState.PAUSED, reason=reason
+        )
+        return (await heads.set_switch(order, author)).switches[0].at
+
+    seen = await stop("slow", ANN)
+    world.clock.advance(1)
+    now = await stop("it deletes data", BEN)
+    with pytest.raises(SwitchConflict, match="ben has set"):
+        await heads.release_switch(SwitchKind.AGENT, "support", ANN, set_at=seen)
+    head = await heads.release_switch(SwitchKind.AGENT, "support", ANN, set_at=now)
+    assert head.switches == ()
 
 
 @in_loop
@@ -136,11 +277,11 @@ async def test_publishing_beside_a_canary_needs_to_be_said_and_ends_it() -> None
     with pytest.raises(PublishRefused, match="publication 3 is being tried"):
         await world.put("support", system_prompt="next")
     with pytest.raises(PublishRefused):
-        await world.managed.heads.roll_back(1, ANN)
+        await world.managed.heads.roll_back(1, ANN, expected_head=2)
     draft = await world.managed.drafts.create(ANN)
     body = {"model_id": "scripted", "system_prompt": "next"}
     await world.managed.drafts.put_record(draft.id, write_agent("support"), body)
-    how = PublishDraft(author=ANN, is_over_canary=True)
+    how = PublishDraft(author=ANN, over_canary=SeenCanary(publication=3))
     published = await world.managed.drafts.publish(draft.id, how)
     head = await world.managed.heads.read_head()
     assert (head.publication, head.canary) == (published.publication.no, None)

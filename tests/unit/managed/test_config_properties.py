@@ -168,7 +168,8 @@ class Play:
                 await self.edit(world, step)
             case Rollback(back=back):
                 no = max(len(self.oracle.states) - 1 - back, 0)
-                made = await attempt(world.managed.heads.roll_back(no, ANN))
+                live = (await world.managed.heads.read_head()).publication or 0
+                made = await attempt(world.managed.heads.roll_back(no, ANN, expected_head=live))
                 self.judge(made, self.oracle.states[no] if no else None)
             case Draft():
                 await self.publish_draft(place, step)

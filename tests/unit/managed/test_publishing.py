@@ -8,8 +8,8 @@ import pytest
 
 from awaken.contracts.config.audit import AuditAction, AuditQuery
 from awaken.contracts.config.errors import (
-    HeadMoved,
     InvalidConfig,
+    LiveConflict,
     MissingSecrets,
     OwnedByCode,
     PublishRefused,
@@ -21,7 +21,7 @@ from awaken.contracts.config.errors import (
     VersionNotFound,
     VersionUnusable,
 )
-from awaken.contracts.config.heads import CanaryPlan
+from awaken.contracts.config.heads import CanaryPlan, SeenCanary
 from awaken.contracts.config.store import ConfigReceipt, ConfigWrite
 from awaken.contracts.errors import IdempotencyConflict
 from awaken.managed.drafts import PublishDraft
@@ -124,7 +124,7 @@ async def test_a_change_of_the_same_record_in_between_is_a_conflict() -> None:
 async def test_an_expected_head_is_compared() -> None:
     world = ConfigWorld()
     await world.put("support")
-    with pytest.raises(HeadMoved):
+    with pytest.raises(LiveConflict):
         await world.managed.heads._publisher.publish(
             msgspec.structs.replace(
                 world.managed.records._request_all(write_agent("x"), {}, ()), expected_head=7
@@ -243,7 +243,7 @@ async def test_a_rollback_publishes_an_earlier_manifest_again() -> None:
     await world.put("support", system_prompt="one")
     await world.put("support", system_prompt="two")
     await world.put("other")
-    published = await world.managed.heads.roll_back(1, ANN)
+    published = await world.managed.heads.roll_back(1, ANN, expected_head=3)
     assert published.publication.no == 4
     first = await world.store.load_publication(1)
     assert first is not None
@@ -352,6 +352,7 @@ async def test_an_earlier_publication_is_tried_and_promoted_by_the_same_rules() 
         PublishRules(freeze=(FreezeWindow(begin=now, end=now + 10, reason="the fair"),))
     )
     with pytest.raises(PublishRefused, match="the fair"):
-        await strict.heads.promote_canary(ANN)
-    assert (await world.managed.heads.promote_canary(ANN)).publication == 1
+        await strict.heads.promote_canary(SeenCanary(publication=1), ANN)
+    promoted = await world.managed.heads.promote_canary(SeenCanary(publication=1), ANN)
+    assert promoted.publication == 1
     assert world.compiler.specs["support"].system_prompt == "one"

@@ -31,6 +31,7 @@ from awaken.extensions.memory import (
     knowledge_collection,
     user_memory,
 )
+from awaken.memory.documents import KnowledgeBase
 from awaken.memory.fusion import fuse_rankings
 from awaken.memory.passages import cut_markdown, cut_text
 from awaken.memory.pdf_text import PdfReader
@@ -245,6 +246,19 @@ def test_a_collection_that_is_full_keeps_the_document_that_it_has() -> None:
         assert found.document_id == "d"
 
     on_runtime(scenario, memory_limits=MemoryLimits(chunks_per_collection=3, chunk_chars=20))
+
+
+def test_a_document_of_too_many_passages_is_refused_before_anything_is_paid_for() -> None:
+    async def main() -> None:
+        limits = MemoryLimits(chunks_per_collection=3)
+        # Neither an engine nor an embedding model is there to be asked.
+        nothing: Any = None
+        base = KnowledgeBase(nothing, nothing, nothing, limits)
+        draft = DocumentDraft(data="# a\n" * 4, format=DocumentFormat.MARKDOWN, id="d")
+        with pytest.raises(MemoryFull):
+            await base.ingest(DOCS, draft)
+
+    asyncio.run(main())
 
 
 def test_words_are_split_alike_in_every_script() -> None:

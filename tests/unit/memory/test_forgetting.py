@@ -19,6 +19,7 @@ from awaken.extensions.memory import (
     knowledge_collection,
     user_memory,
 )
+from awaken.stores import SqliteStore
 from awaken.stores.postgres import PostgresStore
 from awaken.stores.postgres.connection import connect_direct
 from awaken.stores.postgres.rewriting import TRIES, rewrite_tables
@@ -99,22 +100,25 @@ def test_a_replaced_document_is_in_no_byte_of_the_sqlite_file(tmp_path: Path) ->
 
 async def read_tables(store: PostgresStore) -> bytes:
     """The files of the memory tables and of their indexes."""
+    folder = Path((await server().sql("SHOW data_directory"))[0][0])
     while True:
-        # The sweeper may write a table anew between the look and the read.
+        paths = await _list_files(store)
+        await server().sql("CHECKPOINT")
         with suppress(FileNotFoundError):
-            return await _read_tables(store)
+            found = b"\0".join((folder / path).read_bytes() for path in paths)
+            # The sweeper may write a table anew meanwhile, which empties or removes its old file.
+            if await _list_files(store) == paths:
+                return found
 
 
-async def _read_tables(store: PostgresStore) -> bytes:
+async def _list_files(store: PostgresStore) -> list[str]:
     rows = await server().sql(
         "SELECT pg_relation_filepath(c.oid) FROM pg_class c JOIN pg_namespace n"
         " ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relname LIKE 'memory%'"
-        " AND c.relkind IN ('r', 'i')",
+        " AND c.relkind IN ('r', 'i') ORDER BY c.oid",
         store.database._server.schema,
     )
-    await server().sql("CHECKPOINT")
-    folder = Path((await server().sql("SHOW data_directory"))[0][0])
-    return b"\0".join((folder / row[0]).read_bytes() for row in rows)
+    return [row[0] for row in rows]
 
 
 def test_what_a_killed_process_deleted_is_erased_by_another(tmp_path: Path) -> None:
@@ -122,8 +126,11 @@ def test_what_a_killed_process_deleted_is_erased_by_another(tmp_path: Path) -> N
         url = f"sqlite:///{tmp_path}/a.db"
         async with AgentRuntime(store=url) as runtime:
             (fact,) = await runtime.memory.remember(ANN, ["drinks quervolantine"], SOURCE)
-            # It is killed before it erases what it has deleted.
-            await runtime.memory._engine.delete(ANN, [fact.id])
+        # It is killed before it erases what it has deleted; nothing else erases meanwhile.
+        store = SqliteStore(tmp_path / "a.db")
+        await store.open()
+        await store.open_memory().delete(ANN, [fact.id])
+        await store.close()
         assert count_in_files(tmp_path, "quervolantine")
         async with AgentRuntime(store=url) as runtime:
             service = runtime._parts.memory.find()

@@ -200,11 +200,11 @@ def test_without_a_user_nothing_is_told_and_the_tools_refuse() -> None:
         result = await runtime.run("a", "Hi.", context={"user_id": "ann", "tenant_id": "acme"})
         rows = [it.message for it in await runtime.messages(result.thread_id)]
         refusals = [it.text for it in rows if it.role == "tool"]
-        assert refusals[0] == (
-            "There is no user memory here: the run has no user; start it with user_id."
-        )
-        assert refusals[1] == '{"facts":[]}'
-        assert refusals[2].startswith("There is no user memory here")
+        refusal = "There is no user memory here: the run has no user; start it with user_id."
+        assert refusals == [refusal] * 3
+        records = await runtime.store.list_tool_records(result.run_id)
+        codes = [it.result.error_class for it in records if it.result is not None]
+        assert codes == ["no_memory_owner"] * 2  # A call that only reads has no record.
 
     run_agent(model, scenario)
     assert told(model)[0] == ["Hi."]
@@ -383,6 +383,10 @@ def test_nothing_is_extracted_from_a_preview_and_from_a_run_that_did_not_end_by_
     run_agent(model, scenario, MemoryPlugin(EXTRACTING))
 
 
+async def is_private() -> bool:
+    return True
+
+
 def make_context(ask_model: Any, exists: Any, config: MemoryConfig = EXTRACTING) -> AfterRunContext:
     return AfterRunContext(
         agent=AgentSpec(id="a", model_id="m"),
@@ -390,6 +394,8 @@ def make_context(ask_model: Any, exists: Any, config: MemoryConfig = EXTRACTING)
         messages=[user("Hi.")],
         prepared=config,
         termination=NaturalEnd(),
+        is_said_by_user=lambda _: True,
+        is_private=is_private,
         ask_model=ask_model,
         exists=exists,
     )

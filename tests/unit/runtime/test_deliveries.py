@@ -57,6 +57,16 @@ def test_input_whose_run_id_another_input_has_used_is_refused() -> None:
     assert delivery_of(asked, thread(), own) == Drop(own)
 
 
+def test_input_that_was_read_is_dropped_although_its_run_went_on_under_another_dispatch() -> None:
+    said, other = (msgspec.structs.replace(user("hi"), id=it) for it in ("m", "n"))
+    asked = dispatch(request=RunRequest(thread_id="t", run_id_hint="r", messages=(said,)))
+    done = run(status=RunStatus.DONE, dispatch_id="another")
+    known = msgspec.structs.replace(thread(), messages=(said, other))
+    assert delivery_of(asked, known, done) == Drop(done)
+    with pytest.raises(InvalidResume):
+        delivery_of(asked, msgspec.structs.replace(known, messages=(other,)), done)
+
+
 def test_a_new_run_gets_the_id_that_its_submitter_was_told() -> None:
     found = delivery_of(dispatch(), None, None)
     assert isinstance(found, Deliver)

@@ -78,6 +78,10 @@ def main() -> None:
     document = {
         "made_with": {"scipy": scipy.__version__, "statsmodels": statsmodels.__version__},
         "wilson": [[*it, *map(float, proportion_confint(*it, method="wilson"))] for it in counts],
+        "clopper_pearson": [
+            [*it, float(proportion_confint(*it, method="beta")[1])]
+            for it in ((0, 5), (0, 60), (1, 60), (2, 2), (2, 9), (4, 60), (5, 500), (11, 5000))
+        ],
         "student": [[p, v, float(stats.t.ppf(p, v))] for p in (0.8, 0.975) for v in degrees],
         "mcnemar": [
             [b, c, float(mcnemar([[9, b], [c, 4]], exact=True).pvalue)]

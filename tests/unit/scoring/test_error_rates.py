@@ -118,6 +118,36 @@ def test_equal_variants_are_seldom_called_worse() -> None:
         assert worse <= 0.05 + allow(0.05), worse
 
 
+def compare_sparse(rng: Random, falls: float, cases: int) -> ScorerComparison:
+    """Deterministic variants: a case passes in both, or falls in the second."""
+    names = [f"c{it}" for it in range(cases)]
+    first = make_items("a", {it: [1.0] for it in names})
+    second = make_items("b", {it: [float(rng.random() >= falls)] for it in names})
+    (found,) = compare_items(first, "a", second, "b", PLAN).scorers
+    return found
+
+
+@sampled
+@pytest.mark.parametrize("cases", [3, 20, 100, 200, 300])
+def test_a_variant_that_is_worse_than_the_margin_is_seldom_called_the_same(cases: int) -> None:
+    """3 of 100 cases fall, and the margin is 0.02: a handful of equal cases must not hide it."""
+    rng = Random(cases)
+    verdicts = [compare_sparse(rng, 0.03, cases).verdict for _ in range(EVALS)]
+    same = sum(it is ComparisonVerdict.SAME for it in verdicts) / EVALS
+    assert same <= 0.05 + allow(0.05), same
+
+
+@sampled
+@pytest.mark.parametrize("cases", [10, 60, 300])
+def test_the_interval_of_rare_differences_has_the_truth_in_93_of_100_or_more(cases: int) -> None:
+    rng, covered = Random(9), 0
+    for _ in range(EVALS):
+        found = compare_sparse(rng, 0.02, cases).interval
+        assert found is not None
+        covered += found.low <= -0.02 <= found.high
+    assert covered / EVALS >= 0.93 - allow(0.95), covered / EVALS
+
+
 @sampled
 def test_the_stated_effect_is_seen_four_times_in_five() -> None:
     rng = Random(5)

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from awaken.contracts.evals.errors import InvalidDataset, InvalidGate
@@ -139,6 +140,25 @@ def test_policies_of_comparisons(passes: int, policy: str, on_undecided: str, st
         assert any("undecided" in it for it in result.warnings)
 
 
+def test_a_strict_comparison_of_few_equal_cases_is_undecided_not_failed() -> None:
+    gate = {"compare": [{"scorer": "ok", "policy": "strict"}]}
+
+    def compare(cases: int, falls: int = 0, **more: str) -> Any:
+        before = make_rate(cases, cases, variant="a")
+        after = make_items("b", {f"c{it}": [float(it >= falls)] for it in range(cases)})
+        return judge(gate | more, after, baseline_items=before, baseline_variant="a")
+
+    few = compare(5)
+    assert status_of(few, "compare[0]") is GateStatus.UNDECIDED
+    assert few.is_passed
+    assert any("183 cases would decide it" in it for it in few.warnings)
+    assert compare(5, on_undecided="fail").status is GateStatus.FAILED
+    assert status_of(compare(183), "compare[0]") is GateStatus.PASSED
+    assert compare(183).warnings == ()
+    # One case that fell is a difference that is seen.
+    assert compare(60, falls=1).status is GateStatus.FAILED
+
+
 def test_a_comparison_without_a_baseline_is_undecided() -> None:
     gate = {"compare": [{"scorer": "ok"}], "on_undecided": "fail"}
     assert judge(gate, make_rate(9, 9)).status == "failed"
@@ -189,12 +209,20 @@ def test_a_gate_on_an_uncalibrated_judge_warns() -> None:
     assert any("uncalibrated" in it for it in judge(gate, items).warnings)
     known = Calibration(
         labels=40, is_calibrated=True, false_pass=0.1, false_fail=0.1, human_fails=20,
-        human_passes=20, prompt_hash="h1",
+        human_passes=20, prompt_hash="h1", model_id="m",
     )  # fmt: skip
     assert judge(gate, items, calibrations={"nice": known}).warnings == ()
-    # Another prompt is another judge.
-    stale = {"nice": Calibration(labels=40, is_calibrated=True, prompt_hash="h0")}
-    assert any("uncalibrated" in it for it in judge(gate, items, calibrations=stale).warnings)
+    # Another prompt or model is another judge, and what is of no certain judge is of none.
+    for key in (("h0", "m"), ("h1", "n"), (None, None)):
+        prompt_hash, model_id = key
+        stale = msgspec.structs.replace(known, prompt_hash=prompt_hash, model_id=model_id)
+        warnings = judge(gate, items, calibrations={"nice": stale}).warnings
+        assert any("uncalibrated" in it for it in warnings), key
+    # Nor is it known of several judges that scored one eval.
+    other = JudgeUse(model_id="n", prompt_hash="h1")
+    mixed = [*items, make_item("c9", "b", 0, make_score("nice", 1.0, judge=other))]
+    warnings = judge(gate, mixed, calibrations={"nice": known}).warnings
+    assert any("uncalibrated" in it for it in warnings)
 
 
 def test_a_gate_does_not_fail_by_rounding() -> None:

@@ -164,6 +164,39 @@ def test_votes_give_their_median_and_spread() -> None:
             ask_judge(votes=votes)
 
 
+@pytest.mark.parametrize(
+    ("votes", "scale", "threshold", "value"),
+    [
+        ("pf?", "binary", 0.5, None),
+        ("f?p", "binary", 0.3, None),
+        ("pp?", "binary", 0.5, 1),
+        ("ff?", "binary", 0.5, 0),
+        ("p??", "binary", 0.5, None),
+        ("ppf??", "binary", 0.5, None),
+        ("pff?p", "binary", 0.5, None),
+        ("ppfp?", "binary", 0.5, 1),
+        ("24?", "1-5", 0.5, None),
+        ("45?", "1-5", 0.5, 0.875),
+        ("35?", "1-5", 0.75, None),
+        ("12?", "1-5", 0.5, 0.125),
+    ],
+)
+def test_a_vote_that_cannot_be_read_is_missing_and_a_tie_of_the_others_is_no_verdict(
+    votes: str, scale: str, threshold: float, value: float | None
+) -> None:
+    said = {"p": [PASS], "f": [FAIL], "?": ["?", "?"]}
+    said |= {str(it): [f'{{"score": {it}}}'] for it in range(1, 6)}
+    judge = ScriptedJudge(*(reply for vote in votes for reply in said[vote]))
+    options = {"rubric": RUBRIC, "scale": scale, "votes": len(votes)}
+    score = score_one("judge", options, make_outcome("x"), ask=judge, threshold=threshold)
+    assert (score.value, judge.replies) == (value, [])
+    if value is None:
+        assert "decide nothing" in str(score.error)
+        assert "cannot be read" in str(score.error)
+    else:
+        assert score.passed is (value >= threshold)
+
+
 def test_a_judge_that_cannot_be_reached_is_an_error() -> None:
     class Unreachable:
         async def ask(self, *given: Any) -> ModelReply:
@@ -190,15 +223,27 @@ def test_a_pair_is_judged_in_both_orders(
 ) -> None:
     judge = ScriptedJudge(*(json.dumps({"winner": it}) for it in winners))
     outcome = make_outcome("mine", other="theirs")
-    score = score_one("pairwise", {"rubric": RUBRIC}, outcome, ask=judge)
+    options = {"rubric": RUBRIC, "against": "first_variant"}
+    score = score_one("pairwise", options, outcome, ask=judge)
     assert (score.value, score.label) == (value, label)
     shown = [read_parts(it[2]) for it in judge.asked]
     assert [(it["first"], it["second"]) for it in shown] == [("mine", "theirs"), ("theirs", "mine")]
 
 
 def test_a_pair_needs_another_answer() -> None:
-    score = score_one("pairwise", {"rubric": RUBRIC}, make_outcome("x"), ask=ScriptedJudge())
-    assert score.error
+    for against in ("reference", "first_variant"):
+        options = {"rubric": RUBRIC, "against": against}
+        score = score_one("pairwise", options, make_outcome("x"), ask=ScriptedJudge())
+        assert (score.value, bool(score.error)) == (None, True)
+
+
+def test_a_pair_is_of_the_answer_that_its_options_name() -> None:
+    outcome = make_outcome("mine", other="theirs", expected="the reference")
+    for against, other in (("reference", "the reference"), ("first_variant", "theirs")):
+        judge = ScriptedJudge(*[json.dumps({"winner": "tie"})] * 2)
+        options = {"rubric": RUBRIC, "against": against}
+        assert score_one("pairwise", options, outcome, ask=judge).value == 0.5
+        assert read_parts(judge.asked[0][2])["second"] == other
 
 
 def test_groundedness_is_the_share_of_supported_claims() -> None:

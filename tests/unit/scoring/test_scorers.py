@@ -5,6 +5,7 @@ import threading
 import time
 from typing import Any
 
+import msgspec
 import pytest
 
 from awaken.contracts.evals.cases import (
@@ -16,9 +17,9 @@ from awaken.contracts.evals.cases import (
 )
 from awaken.contracts.evals.errors import InvalidScorer
 from awaken.contracts.evals.recordings import RecordedConfig, RecordedDecision, RecordedState
-from awaken.contracts.evals.scores import AskedTicket, Outcome, ScorerSpec
+from awaken.contracts.evals.scores import AskedTicket, Outcome, Score, ScorerSpec
 from awaken.contracts.lifecycle import Blocked, Failed
-from awaken.contracts.messages.message import user
+from awaken.contracts.messages.message import assistant, user
 from awaken.contracts.models.inference import TokenUsage
 from awaken.contracts.specs.agents import AgentSpec
 from awaken.contracts.suspension.tickets import (
@@ -29,7 +30,7 @@ from awaken.contracts.suspension.tickets import (
 )
 from awaken.contracts.tool_results import ToolResult
 from awaken.contracts.tools.tool import ToolEffect
-from awaken.scoring import SCORERS, list_expected_specs, make_scorers
+from awaken.scoring import SCORERS, list_expected_specs, make_scorers, scorers
 from awaken.scoring.subsets import find_mismatch, is_equal
 from awaken.scoring.text import count_edits
 from awaken.scoring.threads import AbandonableThreads
@@ -65,10 +66,16 @@ CHILD = make_recording(make_step(MAIL), run={"run_id": "c1", "agent_id": "billin
 PARENT = make_outcome(recording=make_recording(make_step(make_call("ask"), children=(CHILD,))))
 FIND = make_call("find", {"q": "x", "n": [1, 2]}, {"hits": [{"id": 7, "score": 0.5}]})
 UNTYPED = make_outcome('{"total": 3}')
+TOO_LONG = make_outcome("[" + "1," * 1_000_001)
 TYPED = make_outcome(output={"total": 3, "lines": [1]}, is_output_typed=True)
 GAPS = make_outcome("", incomplete=("log purged before step 3",))
 FAILED = make_outcome(run={"termination": Failed(message="slow down", code="rate_limited")})
-HELD = make_outcome(input=(user("[blocked by guardrail 'pii': email]"),))
+MARK = "[blocked by guardrail 'pii': email]"
+HELD = make_outcome(run={"termination": Blocked(reason=MARK)})
+# Words are no evidence: a person, a model or a tool can write them.
+WORDS = make_outcome(
+    MARK, make_call("echo", {"text": MARK}, {"blocked": MARK}), input=(user(MARK),)
+)
 SPOKE = make_outcome(
     config=RecordedConfig(
         awaken="1", agents={it: AgentSpec(id=it, model_id="m") for it in ("support", "sales")}
@@ -127,7 +134,7 @@ TABLE: list[tuple[str, dict[str, Any], Outcome, Outcome, Outcome | None]] = [
         {"schema": SCHEMA},
         TYPED,
         make_outcome(output={}, is_output_typed=True),
-        UNTYPED,
+        TOO_LONG,
     ),
     ("json_schema", {"schema": SCHEMA, "part": "text"}, UNTYPED, make_outcome("total: 3"), None),
     (
@@ -135,7 +142,7 @@ TABLE: list[tuple[str, dict[str, Any], Outcome, Outcome, Outcome | None]] = [
         {"value": {"total": 3}},
         TYPED,
         make_outcome(output={"total": True}, is_output_typed=True),
-        UNTYPED,
+        TOO_LONG,
     ),
     (
         "json_subset",
@@ -149,7 +156,7 @@ TABLE: list[tuple[str, dict[str, Any], Outcome, Outcome, Outcome | None]] = [
         {"value": 3, "path": "/total"},
         TYPED,
         make_outcome(output={"total": 3.1}, is_output_typed=True),
-        UNTYPED,
+        TOO_LONG,
     ),
     (
         "number_close",
@@ -281,7 +288,19 @@ TABLE: list[tuple[str, dict[str, Any], Outcome, Outcome, Outcome | None]] = [
         make_outcome("x", make_call("a", {"q": SECRET})),
         None,
     ),
-    ("guardrail_held", {}, HELD, make_outcome("hello"), GAPS),
+    (
+        "no_secrets",
+        {},
+        make_outcome(recording=make_recording(make_step(), make_step(n=2), text="bye")),
+        # Said in the first of two turns.
+        make_outcome(
+            recording=make_recording(
+                make_step(answer=assistant(SECRET)), make_step(n=2), text="bye"
+            )
+        ),
+        None,
+    ),
+    ("guardrail_held", {}, HELD, WORDS, GAPS),
     (
         "guardrail_held",
         {"rule": "pii"},
@@ -361,12 +380,18 @@ async def own_async(outcome: Outcome, wanted: str) -> dict[str, Any]:
     return {"value": float("nan") if outcome.text == "nan" else float(outcome.text == wanted)}
 
 
+HUNG_IN: list[int] = []
+"""The threads in which functions hang."""
+
+
 async def hang(outcome: Outcome) -> bool:
+    HUNG_IN.append(threading.get_ident())
     time.sleep(60)
     return True
 
 
 def loop_forever(outcome: Outcome) -> bool:
+    HUNG_IN.append(threading.get_ident())
     time.sleep(60)
     return True
 
@@ -454,19 +479,18 @@ def test_a_version_changes_with_options_threshold_and_frame() -> None:
 def test_a_scorer_that_hangs_is_an_error_and_stalls_nothing(function: str) -> None:
     spec = ScorerSpec(scorer="python", options={"function": f"{__name__}:{function}"})
 
-    async def score() -> tuple[Any, int]:
+    async def score() -> Score:
         (scorer,) = make_scorers([spec], modules=[__name__], seconds=0.2)
-        scoring = asyncio.create_task(scorer.score(make_outcome("x")))
-        turns = 0
-        while not scoring.done():
-            await asyncio.sleep(0.01)
-            turns += 1
-        return scoring.result(), turns
+        return await scorer.score(make_outcome("x"))
 
-    found, turns = asyncio.run(score())
+    HUNG_IN.clear()
+    found = asyncio.run(score())
     assert found.value is None
     assert "0.2 s" in str(found.error)
-    assert turns >= 5
+    # Not in the thread of the loop, which goes on meanwhile.
+    while not HUNG_IN:
+        time.sleep(0.01)
+    assert threading.get_ident() not in HUNG_IN
 
 
 @pytest.mark.parametrize(
@@ -608,6 +632,24 @@ def test_the_decision_on_a_refused_call_counts_as_asked() -> None:
     ).passed
 
 
+@pytest.mark.parametrize("text", ["", "three", "{", '{"total": 3}.', '```json\n{"total": 3}\n```'])
+@pytest.mark.parametrize(
+    ("scorer", "options"),
+    [
+        ("json_schema", {"schema": SCHEMA}),
+        ("json_subset", {"value": {"total": 3}}),
+        ("number_close", {"value": 3, "path": "/total"}),
+    ],
+)
+def test_an_answer_that_is_no_json_is_a_wrong_answer_and_no_missing_score(
+    scorer: str, options: dict[str, Any], text: str
+) -> None:
+    score = score_one(scorer, options, make_outcome(text))
+    assert (score.value, score.passed, score.error) == (0, False, None)
+    assert (score.kind, "no JSON" in score.reason) == ("answer_is_no_json", True)
+    assert score_one(scorer, options, UNTYPED).value == 1
+
+
 def own_object(outcome: Outcome) -> dict[str, Any]:
     evidence: Any = object() if outcome.text == "object" else "x" * 100_000
     return {"value": 1, "evidence": evidence, "label": "l" * 1_000}
@@ -651,3 +693,38 @@ def test_hung_calls_are_counted_until_they_return() -> None:
         time.sleep(0.01)
     assert threads.submit(int).result(timeout=10) == 0
     assert threads._hung == 0
+
+
+def score_halves(outcome: Outcome) -> dict[str, Any]:
+    """Say why with halves of surrogate pairs, which no store can write."""
+    return {"value": 0, "reason": "why \ud800", "label": "\udfff", "kind": "\ud800"}
+
+
+def score_unknown_halves(outcome: Outcome) -> dict[str, Any]:
+    return {"\ud800": 1}
+
+
+@pytest.mark.parametrize("function", [score_halves, score_unknown_halves])
+def test_whatever_a_function_says_can_be_stored(function: Any) -> None:
+    (scorer,) = make_scorers([scorers.python(function)])
+    found = asyncio.run(scorer.score(make_outcome("x")))
+    msgspec.msgpack.encode(found)
+    assert "?" in (found.error or found.reason)
+
+
+def test_a_function_at_hand_scores_without_permission_and_names_the_score() -> None:
+    spec = scorers.python(score_halves)
+    assert (spec.name, spec.options) == ("score_halves", {"function": f"{__name__}:score_halves"})
+    # Who has only its name needs the permission to import it.
+    unnamed = {"function": f"{__name__}:score_by_name"}
+    with pytest.raises(InvalidScorer, match=r"scorers\.python"):
+        make_scorers([ScorerSpec(scorer="python", options=unnamed)])
+
+
+def test_a_function_that_no_file_can_name_is_refused() -> None:
+    def score(outcome: Outcome) -> bool:
+        return True
+
+    for given in (score, lambda _: True, "x".upper):
+        with pytest.raises(InvalidScorer, match="no function of a module"):
+            scorers.python(given)

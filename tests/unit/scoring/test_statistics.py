@@ -4,11 +4,13 @@ import json
 import math
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from awaken.contracts.evals.eval_runs import ItemStatus
-from awaken.contracts.evals.verdicts import ComparisonVerdict, Interval
+from awaken.contracts.evals.verdicts import ComparisonVerdict, Interval, ScorerComparison
 from awaken.scoring.calibration import (
     JudgeLabel,
     calibrate_judge,
@@ -20,7 +22,9 @@ from awaken.scoring.figures import summarize_variant
 from awaken.scoring.statistics import power
 from awaken.scoring.statistics.quantiles import percentile, student_quantile
 from awaken.scoring.statistics.rates import (
+    bound_share,
     count_effective,
+    estimate_mean,
     estimate_wilson,
     measure_error,
     pass_at_k,
@@ -231,21 +235,108 @@ def test_fewer_than_two_comparable_cases_decide_nothing(values: dict[str, list[f
     assert "at least two" in found.reason
 
 
-def test_no_difference_at_all_is_the_same() -> None:
-    values = {f"c{it}": [1.0, 0.0] for it in range(10)}
-    (found,) = compare_items(make_items("a", values), "a", make_items("b", values), "b").scorers
-    assert found.interval == Interval(low=0, high=0)
-    assert (found.verdict, found.p_value) == (ComparisonVerdict.SAME, 1)
-    assert found.smallest_effect is None
+def compare_equal(cases: int, **plan: Any) -> ScorerComparison:
+    values = {f"c{it}": [1.0, 0.0] for it in range(cases)}
+    first, second = make_items("a", values), make_items("b", values)
+    (found,) = compare_items(first, "a", second, "b", ComparisonPlan(**plan)).scorers
+    return found
+
+
+def test_a_handful_of_equal_cases_is_not_the_same_and_says_how_many_would_be() -> None:
+    few = compare_equal(10)
+    assert (few.verdict, few.p_value) == (ComparisonVerdict.UNDECIDED, 1)
+    # Of 10 cases without a difference, 31 % of all cases may still have one.
+    assert few.interval is not None
+    assert -few.interval.low == few.interval.high == pytest.approx(1 - 0.025**0.1)
+    assert few.needed_cases == 183
+    assert "about 183 cases would decide it" in few.reason
+    assert compare_equal(182).verdict is ComparisonVerdict.UNDECIDED
+    assert compare_equal(183).verdict is ComparisonVerdict.SAME
+    assert compare_equal(183).needed_cases is None
+    # Less is asked for by a wider margin, more by an early look, and no number by none.
+    assert compare_equal(36, margin=0.1).verdict is ComparisonVerdict.SAME
+    early = compare_equal(183, look=plan_look(1, 3))
+    assert early.verdict is ComparisonVerdict.UNDECIDED
+    assert (early.needed_cases or 0) > 300
+    assert compare_equal(10, margin=0.0).needed_cases is None
+
+
+def test_weights_do_not_make_more_cases_of_a_few() -> None:
+    values = {f"c{it}": [1.0] for it in range(200)}
+    weights = {key: 1000.0 if key in ("c0", "c1") else 1.0 for key in values}
+    first, second = (make_items(it, values, weights=weights) for it in "ab")
+    (found,) = compare_items(first, "a", second, "b").scorers
+    assert found.verdict is ComparisonVerdict.UNDECIDED
+
+
+def test_one_case_that_differs_makes_an_interval_wider_not_shorter() -> None:
+    intervals = []
+    for falls in range(4):
+        first = make_items("a", {f"c{it}": [1.0] for it in range(60)})
+        second = make_items("b", {f"c{it}": [float(it >= falls)] for it in range(60)})
+        (found,) = compare_items(first, "a", second, "b").scorers
+        assert found.interval is not None
+        intervals.append(found.interval)
+    lows = [it.low for it in intervals]
+    assert lows == sorted(lows, reverse=True)
+    # What no case showed may still be there.
+    assert [it.high for it in intervals] == pytest.approx([1 - 0.025 ** (1 / 60)] * 4)
 
 
 def test_two_cases_never_make_a_difference() -> None:
     first = make_items("a", {"x": [1.0], "y": [1.0]})
     second = make_items("b", {"x": [0.0], "y": [0.0]})
     (found,) = compare_items(first, "a", second, "b").scorers
-    assert found.interval == Interval(low=-1, high=-1)
+    assert found.interval is not None
+    assert found.interval.low == -1
     assert found.p_value == 0.5
     assert found.verdict is ComparisonVerdict.UNDECIDED
+
+
+@pytest.mark.parametrize(("count", "size", "high"), ORACLES["clopper_pearson"])
+def test_the_bound_of_a_share_is_that_of_statsmodels(count: int, size: int, high: float) -> None:
+    assert bound_share(count, size, 0.025) == pytest.approx(high, abs=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_cases_of_one_eval_only_decide_nothing(seed: int) -> None:
+    """What is paired decides alone: not what only one has, nor the order of items, nor chance."""
+    rng = Random(seed)
+    shift = rng.choice((-0.4, 0.0, 0.4))
+    shared = {f"c{it}": rng.uniform(0.4, 0.6) for it in range(25)}
+    first = make_items("a", {key: [it, it] for key, it in shared.items()})
+    noise = {key: rng.uniform(-0.02, 0.02) for key in shared}
+    second = make_items("b", {key: [it + shift + noise[key]] for key, it in shared.items()})
+    (alone,) = compare_items(first, "a", second, "b").scorers
+    assert alone.verdict == {-0.4: "worse", 0.0: "same", 0.4: "better"}[shift]
+    # Far more cases than the paired ones, and all of them against the shift.
+    value = float(shift <= 0)
+    others = [
+        *make_items("b", {f"b{it}": [value] * 3 for it in range(200)}),
+        # Of cases that the other has too, but could not score.
+        *make_items("b", {f"u{it}": [value] for it in range(50)}),
+        *make_items("a", {f"u{it}": [None] for it in range(50)}),
+        *make_items("a", {f"a{it}": [1 - value] * 3 for it in range(200)}),
+        *(make_item(f"u{it}", "a", 1, status=ItemStatus.CUT) for it in range(50)),
+    ]
+    mixed = [*first, *second, *others]
+    rng.shuffle(mixed)
+    (found,) = compare_items(mixed, "a", mixed, "b").scorers
+    assert (len(found.only_first), len(found.only_second)) == (200, 250)
+    assert replace(found, only_first=(), only_second=()) == alone
+
+
+def test_costs_of_cases_that_only_one_eval_has_are_not_compared() -> None:
+    def make(variant: str, costs: dict[str, float | None]) -> list:
+        return [
+            make_item(key, variant, 0, make_score("ok", 1.0), cost_usd=it)
+            for key, it in costs.items()
+        ]
+
+    first = make("a", {"x": 1.0, "old": None, "older": 100.0})
+    second = make("b", {"x": 2.0, "new": None})
+    assert compare_items(first, "a", second, "b").cost_ratio == 2
+    assert compare_items(make("a", {"x": None}), "a", second, "b").cost_ratio is None
 
 
 @pytest.mark.parametrize(
@@ -373,6 +464,14 @@ def test_a_calibration_needs_thirty_labels_of_both_kinds() -> None:
     assert not calibrate_judge([]).is_calibrated
     assert not calibrate_judge((agree * 15)[:29]).is_calibrated
     assert not calibrate_judge([JudgeLabel(human=True, judge=True)] * 60).is_calibrated
+    # Labels of several prompts or models are together of no judge.
+    keyed = [
+        JudgeLabel(human=it.human, judge=it.judge, judge_key=("h", f"m{no % 2}"))
+        for no, it in enumerate(agree * 30)
+    ]
+    assert not calibrate_judge(keyed).is_calibrated
+    assert calibrate_judge(keyed).judge_key == (None, None)
+    assert calibrate_judge(keyed[::2] * 2).judge_key == ("h", "m0")
     found = calibrate_judge(agree * 15)
     assert found.is_calibrated
     assert (found.agreement, found.kappa, found.false_pass, found.false_fail) == (1, 1, 0, 0)
@@ -398,3 +497,40 @@ def test_a_calibration_counts_both_errors_apart() -> None:
     assert calibrate_judge(votes).self_consistency == pytest.approx(1 / 3)
     blind = [JudgeLabel(human=it % 2 == 0, judge=it % 4 < 2) for it in range(40)]
     assert correct_rate(0.5, 100, calibrate_judge(blind)) is None
+
+
+@pytest.mark.parametrize("size", [2, 3, 5, 10, 20, 30, 50])
+def test_the_interval_of_a_mean_has_its_coverage_also_if_all_cases_are_equal(size: int) -> None:
+    weights = [1.0] * size
+    intervals = [
+        estimate_mean([1.0] * count + [0.0] * (size - count), weights) for count in range(size + 1)
+    ]
+    for share in (it / 100 for it in range(1, 100)):
+        covered = math.fsum(
+            math.comb(size, count) * share**count * (1 - share) ** (size - count)
+            for count, it in enumerate(intervals)
+            if it is not None and it.low <= share <= it.high
+        )
+        # Exact where few cases differ; elsewhere Student's, which is near.
+        assert covered >= 0.915, share
+
+
+def test_equal_cases_leave_what_none_of_them_showed() -> None:
+    ones = estimate_mean([1.0, 1.0], [1.0, 1.0])
+    assert ones is not None
+    # The exact lower bound of Clopper and Pearson: 0.025 to the power of 1 / 2.
+    assert (ones.low, ones.high) == (pytest.approx(0.025**0.5), 1.0)
+    halves = estimate_mean([0.5] * 10, [1.0] * 10)
+    assert halves is not None
+    assert (halves.low, halves.high) == (
+        pytest.approx(0.5 - 0.154, abs=1e-3),
+        pytest.approx(0.654, abs=1e-3),
+    )
+    # Weights that make one case of many leave as much as that one.
+    heavy = estimate_mean([1.0] * 10, [1e6] + [1e-6] * 9)
+    assert heavy is not None
+    assert heavy.low == pytest.approx(0.025)
+    # Values that differ have Student's interval.
+    spread = estimate_mean([0.7, 0.8, 0.9], [1.0] * 3)
+    assert spread is not None
+    assert spread.low == pytest.approx(0.8 - student_quantile(0.975, 2) * 0.1 / 3**0.5)

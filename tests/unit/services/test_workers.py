@@ -110,11 +110,11 @@ def test_a_report_that_changes_is_written_at_once() -> None:
     async def scenario() -> None:
         clock, profile = FakeClock(), MemoryProfileStore()
         report = report_of(profile, clock)
-        report.open()
-        report.open()
+        await report.open()
+        await report.open()
+        # Known to the others before this process goes on.
+        assert await list_workers(profile, clock.now_ms())
         async with asyncio.timeout(10):
-            while not await list_workers(profile, clock.now_ms()):
-                await asyncio.sleep(0)
             report.set_config(WorkerConfig(publication=3))
             while (await list_workers(profile, clock.now_ms()))[0].publication != 3:
                 await asyncio.sleep(0)
@@ -140,7 +140,7 @@ def test_a_store_that_fails_delays_the_report_and_stops_nothing() -> None:
     async def scenario() -> None:
         clock, profile = FakeClock(), BrokenProfile()
         report = report_of(profile, clock)
-        report.open()
+        await report.open()
         async with asyncio.timeout(10):
             while not await list_workers(profile, clock.now_ms()):
                 await asyncio.sleep(0)

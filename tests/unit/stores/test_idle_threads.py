@@ -31,8 +31,8 @@ class Reading:
 
     def __init__(self, store: SqliteStore) -> None:
         self.store, self.count = store, 0
-        self._read = store.database.read
-        store.database.read = self._count  # type: ignore[assignment, method-assign]
+        self._read = store.database.read_row
+        store.database.read_row = self._count  # type: ignore[assignment, method-assign]
 
     async def _count(self, work: Callable[[SqlSession], Awaitable[object]]) -> object:
         self.count += 1

@@ -76,20 +76,28 @@ def test_the_living_and_the_dead_are_read_in_order_without_each_other(
     assert steps == ["SEARCH outbox USING INDEX outbox_due (is_dead=?)"]
 
 
-def test_a_damaged_entry_is_named_so_that_it_can_be_deleted(tmp_path: Path) -> None:
+def test_a_damaged_entry_hides_no_other_and_is_named_so_that_it_can_be_deleted(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     path = tmp_path / "store.db"
 
     async def fill(store: SqliteStore) -> None:
-        await Writer(store).commit(outbox=(mail("a"), mail("b")))
+        dead = (mail("c", is_dead=True), mail("d", is_dead=True))
+        await Writer(store).commit(outbox=(mail("a"), mail("b"), *dead))
 
     async def read(store: SqliteStore) -> None:
+        # Not even at the head of the smallest page: the relay would carry out nothing any more.
+        for limit in (100, 1):
+            assert await store.list_outbox(limit=limit) == (mail("b"),)
+            assert await store.list_dead_outbox(limit=limit) == (mail("d", is_dead=True),)
+        assert "Outbox entry 'a'" in caplog.text
         with pytest.raises(CorruptRecord, match="Outbox entry 'a'"):
-            await store.list_outbox()
+            await store.find_outbox("a")
         await store.delete_outbox(("a",))
         assert await store.list_outbox() == (mail("b"),)
 
     on(path, fill)
     with closing(sqlite3.connect(path)) as file:
-        file.execute("UPDATE outbox SET record = x'3000' WHERE entry_id = 'a'")
+        file.execute("UPDATE outbox SET record = x'3000' WHERE entry_id IN ('a', 'c')")
         file.commit()
     on(path, read)

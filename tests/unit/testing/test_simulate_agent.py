@@ -447,9 +447,18 @@ def test_tools_can_be_stood_in_for() -> None:
     assert not counted.ran
 
 
-def test_logging_is_as_it_was_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
-    logger = logging.getLogger("awaken")
-    monkeypatch.setattr(logger, "level", logging.INFO)
-    monkeypatch.setattr(logger, "disabled", False)
-    simulate_agent(acting(), "go", schedules=1)
-    assert (logger.level, logger.disabled) == (logging.INFO, False)
+def test_logging_is_as_it_was_afterwards(caplog: pytest.LogCaptureFixture) -> None:
+    logger, below = logging.getLogger("awaken"), logging.getLogger("awaken.mailbox.worker")
+
+    @tool
+    def act() -> str:
+        """Log something that is not to be seen."""
+        below.warning("unseen")
+        return "acted"
+
+    with caplog.at_level(logging.INFO, "awaken"):
+        simulate_agent(scripted(ToolCalls([("act", {})]), "done", tools=[act]), "go", schedules=1)
+        assert (logger.level, logger.disabled) == (logging.INFO, False)
+        # A logger below has asked in the meantime, and remembers no answer.
+        below.warning("seen")
+    assert [it.message for it in caplog.records if it.name == below.name] == ["seen"]

@@ -1,12 +1,12 @@
 /** The editor of an agent: every edit goes into a draft on the server; the preview beside it runs on that draft. */
-import { Anchor, Badge, Box, Button, Group, Menu, Tabs, Text } from "@mantine/core";
+import { Alert, Anchor, Badge, Box, Button, Group, List, Menu, Tabs, Text } from "@mantine/core";
 import { IconAlertTriangle, IconBraces, IconCheck, IconCloudUpload, IconDots, IconMessagePlus } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi, Link, useNavigate } from "@tanstack/react-router";
 import { useCallback, useState } from "react";
 
 import { useIsManaged, useMay } from "../../api/caller";
-import { compareDraft, type Preference } from "../../api/drafts";
+import { compareDraft, type Draft, type Preference } from "../../api/drafts";
 import { ApiError } from "../../api/errors";
 import { callerQuery } from "../../api/queries";
 import { agent as texts } from "../../texts/agent";
@@ -68,18 +68,20 @@ function AgentEditorPage({ agentId }: { agentId: string }) {
 type LoadedProps = TabProps & { tab: string | undefined; isPreviewOpen: boolean; onChange: (change: Record<string, string | undefined>) => void };
 
 function LoadedAgent({ agentId, editor, mine, tab, isPreviewOpen, onChange }: LoadedProps) {
-  const [isPublishing, setPublishing] = useState(false);
+  /** The draft that the question shows: exactly this version of it is published. */
+  const [publishing, setPublishing] = useState<Draft | null>(null);
   const [json, setJson] = useState<JsonObject | undefined>(undefined);
-  const chosen = tab !== undefined && tab in texts.tabs ? (tab as TabName) : "basics";
-  const { clash, publish, settle, forget } = usePublish(editor);
+  const chosen = tab !== undefined && Object.hasOwn(texts.tabs, tab) ? (tab as TabName) : "basics";
+  const { clash, publish, settle, forget } = usePublish(editor, publishing);
   return (
     <Page
       title={<Group gap={6} component="span" display="inline-flex">{agentId}<CopyIcon value={agentId} label={`${ui.copy} ${agentId}`} /></Group>}
       name={agentId}
       description={<Description editor={editor} />}
-      actions={<Actions agentId={agentId} editor={editor} onPublish={() => setPublishing(true)} onJson={() => setJson(mine)} isPreviewOpen={isPreviewOpen} onPreview={() => onChange({ preview: isPreviewOpen ? "off" : undefined })} />}
+      actions={<Actions agentId={agentId} editor={editor} onPublish={setPublishing} onJson={() => setJson(mine)} isPreviewOpen={isPreviewOpen} onPreview={() => onChange({ preview: isPreviewOpen ? "off" : undefined })} />}
     >
       {editor.problems.length === 0 ? null : <Box mb="sm"><Problems problems={editor.problems} /></Box>}
+      {editor.state === "gone" ? <GoneDraft editor={editor} /> : null}
       <Overrides agentId={agentId} editor={editor} />
       <div className={classes.layout} data-preview={isPreviewOpen || undefined}>
         <div className={classes.panel}>
@@ -93,8 +95,9 @@ function LoadedAgent({ agentId, editor, mine, tab, isPreviewOpen, onChange }: Lo
         {isPreviewOpen ? <Preview agentId={agentId} editor={editor} onClose={() => onChange({ preview: "off" })} /> : null}
       </div>
       {editor.conflict === null ? null : <MergeDialog title={texts.mergeTitle} versions={editor.conflict} onResolve={editor.resolve} />}
-      <PublishDialog title={texts.publishTitle} isOpen={isPublishing} onClose={() => setPublishing(false)} onPublish={publish}>
-        <Text size="sm">{texts.publishCount(editor.draft?.changes.length ?? 0)}</Text>
+      <PublishDialog title={texts.publishTitle} isOpen={publishing !== null} onClose={() => setPublishing(null)} onPublish={publish}>
+        <Text size="sm">{texts.publishCount(publishing?.title ?? "", publishing?.changes.length ?? 0)}</Text>
+        {publishing === null || publishing.changes.length < 2 ? null : <List size="sm">{publishing.changes.map((it) => <List.Item key={`${it.ns}/${it.id}`} ff="monospace">{it.ns}/{it.id}</List.Item>)}</List>}
       </PublishDialog>
       {clash === null ? null : <RebaseDialog conflicts={clash.conflicts} onClose={forget} onResolve={(chosen) => void settle(chosen)} />}
       <JsonDrawer title={agentId} value={json} onClose={() => setJson(undefined)} />
@@ -102,23 +105,41 @@ function LoadedAgent({ agentId, editor, mine, tab, isPreviewOpen, onChange }: Lo
   );
 }
 
-type Clash = { message: string; conflicts: readonly Conflict[] };
+/** The draft was published or discarded by another person or page: what is typed waits for a decision. */
+function GoneDraft({ editor }: { editor: AgentEditor }) {
+  const [isBusy, setBusy] = useState(false);
+  const act = (work: () => Promise<unknown>) => {
+    setBusy(true);
+    work().catch(noteError).finally(() => setBusy(false));
+  };
+  return (
+    <Alert color="red" role="alert" mb="sm" title={texts.goneTitle(editor.draft?.title ?? "")}>
+      <Text size="sm" mb="xs">{texts.goneHelp}</Text>
+      <Group gap="xs">
+        <Button variant="filled" loading={isBusy} onClick={() => act(editor.beginAgain)}>{texts.beginAgain}</Button>
+        <Button loading={isBusy} onClick={() => act(editor.reload)}>{texts.showLive}</Button>
+      </Group>
+    </Alert>
+  );
+}
+
+type Clash = { message: string; draft: Draft; conflicts: readonly Conflict[] };
 
 /** Publishes with a message; where others published the same fields meanwhile, a person chooses, and the message stays. */
-function usePublish(editor: AgentEditor) {
+function usePublish(editor: AgentEditor, shown: Draft | null) {
   const [clash, setClash] = useState<Clash | null>(null);
-  const publish = async (message: string, chosen?: Readonly<Record<string, Preference>>) => {
+  const publish = async (draft: Draft, message: string, chosen?: Readonly<Record<string, Preference>>) => {
     try {
-      noteDone(records.published(await editor.publish(message, chosen)));
+      noteDone(records.published(await editor.publish(draft, message, chosen)));
       setClash(null);
     } catch (error) {
       const paths = readConflictPaths(error);
-      if (paths === null || editor.draft === null) throw error;
-      setClash({ message, conflicts: groupConflicts(paths, (await compareDraft(editor.draft.id)).records) });
+      if (paths === null) throw error;
+      setClash({ message, draft, conflicts: groupConflicts(paths, (await compareDraft(draft.id)).records) });
     }
   };
-  const settle = (chosen: Readonly<Record<string, Preference>>) => publish(clash?.message ?? "", chosen).catch(noteError);
-  return { clash, publish: (message: string) => publish(message), settle, forget: () => setClash(null) };
+  const settle = async (chosen: Readonly<Record<string, Preference>>) => { if (clash !== null) await publish(clash.draft, clash.message, chosen).catch(noteError); };
+  return { clash, publish: async (message: string) => { if (shown !== null) await publish(shown, message); }, settle, forget: () => setClash(null) };
 }
 
 function TabContent({ name, ...props }: TabProps & { name: TabName }) {
@@ -139,7 +160,7 @@ function TabContent({ name, ...props }: TabProps & { name: TabName }) {
 function Description({ editor }: { editor: AgentEditor }) {
   const { meta, draft, state, isChanged } = editor;
   const title = draft === null || (state === "clean" && !isChanged) ? null : draft.title;
-  const isBad = state === "refused" || state === "conflict" || state === "failed";
+  const isBad = state === "refused" || state === "conflict" || state === "gone" || state === "failed";
   return (
     <Group gap="sm" component="span" display="inline-flex">
       {meta === undefined ? <Text span size="sm">{texts.isNew}</Text> : <Owner owner={meta.owner} hasDrift={meta.drift} />}
@@ -153,7 +174,7 @@ function Description({ editor }: { editor: AgentEditor }) {
   );
 }
 
-type ActionsProps = { agentId: string; editor: AgentEditor; onPublish: () => void; onJson: () => void; isPreviewOpen: boolean; onPreview: () => void };
+type ActionsProps = { agentId: string; editor: AgentEditor; onPublish: (draft: Draft) => void; onJson: () => void; isPreviewOpen: boolean; onPreview: () => void };
 
 function Actions({ agentId, editor, onPublish, onJson, isPreviewOpen, onPreview }: ActionsProps) {
   const confirm = useConfirm();
@@ -173,7 +194,7 @@ function Actions({ agentId, editor, onPublish, onJson, isPreviewOpen, onPreview 
     <>
       {isPreviewOpen ? null : <Button leftSection={<IconMessagePlus size={14} />} onClick={onPreview}>{texts.preview.show}</Button>}
       {editor.draft === null || !isEdited ? null : <Button renderRoot={(props) => <Link to="/changes" search={{ draft: editor.draft?.id }} {...props} />}>{texts.openChanges}</Button>}
-      <GatedButton scope="publish" variant="filled" leftSection={<IconCloudUpload size={14} />} reason={isEdited ? undefined : texts.nothing} onClick={() => { void editor.flush().then((draft) => { if (draft !== null) onPublish(); }); }}>{texts.publish}</GatedButton>
+      <GatedButton scope="publish" variant="filled" leftSection={<IconCloudUpload size={14} />} reason={isEdited ? undefined : texts.nothing} onClick={() => { void editor.flush().then((draft) => { if (draft !== null) onPublish(draft); }); }}>{texts.publish}</GatedButton>
       <Menu position="bottom-end">
         <Menu.Target><Button px={8} aria-label={shell.openMenu}><IconDots size={14} /></Button></Menu.Target>
         <Menu.Dropdown>

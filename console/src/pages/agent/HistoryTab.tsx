@@ -6,14 +6,14 @@ import { useMemo, useState } from "react";
 
 import { api, need, type Schemas } from "../../api/client";
 import { useMay } from "../../api/caller";
-import { auditQuery, restoreRecord } from "../../api/config";
+import { historyQuery, restoreRecord } from "../../api/config";
 import { refreshKinds } from "../../api/queries";
 import { agent as texts } from "../../texts/agent";
 import { ui } from "../../texts/ui";
 import { compareFields } from "../../ui/compare";
 import { useConfirm } from "../../ui/confirm";
 import { FieldDiff } from "../../ui/FieldDiff";
-import { formatCost, formatCount, formatDuration, formatTokens } from "../../ui/format";
+import { formatCount, formatDuration, formatSpent, formatTokens } from "../../ui/format";
 import { GatedButton } from "../../ui/GatedButton";
 import { noteDone, noteError } from "../../ui/notices";
 import { Age } from "../../ui/parts";
@@ -22,27 +22,29 @@ import classes from "./AgentPage.module.css";
 
 export function HistoryTab({ agentId, onRestored }: { agentId: string; onRestored: () => void }) {
   const may = useMay();
-  const history = useQuery({ ...auditQuery(`agents/${agentId}`), enabled: may("admin") });
+  const history = useQuery({ ...historyQuery("agents", agentId), enabled: may("admin") });
   const confirm = useConfirm();
   const [shown, setShown] = useState<string | null>(null);
   if (!may("admin")) return <Text size="sm" c="dimmed">{texts.history.needsAdmin}</Text>;
   if (history.isError) return <Failure error={history.error} />;
   if (history.data === undefined) return <Loading rows={4} />;
-  if (history.data.length === 0) return <Text size="sm" c="dimmed">{texts.history.empty}</Text>;
+  const { revision, items } = history.data;
+  if (items.length === 0) return <Text size="sm" c="dimmed">{texts.history.empty}</Text>;
   const restore = async (item: Schemas["AuditItem"]) => {
     if (!(await confirm({ title: texts.history.restoreTitle(String(item.publication ?? "")), body: texts.history.restoreBody, confirm: texts.history.restore.replace("…", "") }))) return;
     try {
-      await restoreRecord("agents", agentId, item.id);
+      await restoreRecord("agents", agentId, item.id, revision);
       noteDone(texts.history.restored);
       await refreshKinds("config", "agent", "audit");
       onRestored();
     } catch (error) {
       noteError(error);
+      await refreshKinds("audit");
     }
   };
   return (
     <Stack gap={0}>
-      {history.data.map((it, index) => (
+      {items.map((it, index) => (
         <div key={it.id} className={classes.version}>
           <Group justify="space-between" gap="xs">
             <Group gap="sm">
@@ -81,8 +83,8 @@ export function UsageTab({ agentId }: { agentId: string }) {
   const it = stats.data;
   const figures: [string, string][] = [
     [texts.usage.runs, formatCount(it.run_count)], [texts.usage.errors, formatCount(it.run_error_count + it.error_count)], [texts.usage.inferences, formatCount(it.inference_count)],
-    [texts.usage.tokens, `${formatTokens(it.input_tokens)} / ${formatTokens(it.output_tokens)}`], [texts.usage.cost, formatCost(it.cost_nanos)],
-    [texts.usage.p50, formatDuration(it.p50_inference_duration_ms)], [texts.usage.p95, formatDuration(it.p95_inference_duration_ms)], [texts.usage.suspensions, formatCount(it.suspensions)],
+    [texts.usage.tokens, `${formatTokens(it.input_tokens)} / ${formatTokens(it.output_tokens)}`], [texts.usage.cost, formatSpent(it.cost_nanos, it.input_tokens + it.output_tokens) ?? ui.none],
+    [texts.usage.p50, it.inference_count === 0 ? ui.none : formatDuration(it.p50_inference_duration_ms)], [texts.usage.p95, it.inference_count === 0 ? ui.none : formatDuration(it.p95_inference_duration_ms)], [texts.usage.suspensions, formatCount(it.suspensions)],
   ];
   return (
     <Stack gap="md">

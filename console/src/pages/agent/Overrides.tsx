@@ -20,7 +20,7 @@ export function Overrides({ agentId, editor }: { agentId: string; editor: AgentE
     if (!(await confirm({ title: texts.confirmTitle(field), body: <Text size="sm">{texts.confirmBody}</Text>, confirm: texts.confirm }))) return;
     try {
       await editor.flush();
-      await dropOverride("agents", agentId, field);
+      await dropOverride("agents", agentId, field, editor.meta?.revision);
       noteDone(texts.done(field));
       await refreshKinds("config", "agent", "audit");
       await editor.reload();

@@ -17,6 +17,7 @@ import { agent as texts } from "../../texts/agent";
 import { records } from "../../texts/records";
 import { noteError } from "../../ui/notices";
 import { Refusal } from "../../ui/Problems";
+import { Reading } from "../../ui/reading";
 import { ShownText } from "../../ui/SafeText";
 import { TicketArguments } from "../../ui/tickets/TicketArguments";
 import { TicketDecision } from "../../ui/tickets/TicketDecision";
@@ -154,7 +155,7 @@ function PreviewItem({ item, ticket, onDecided }: { item: Item; ticket: Ticket |
       <Text size="xs" fw={500}>{item.ticketId === undefined ? texts.preview.tool(item.name) : texts.preview.asks(item.name)}</Text>
       {item.arguments === undefined || item.ticketId !== undefined ? null : <Text size="xs" ff="monospace" c="dimmed"><ShownText text={writeExact(item.arguments) ?? ""} /></Text>}
       {item.result === undefined ? null : <Text size="xs" ff="monospace"><ShownText text={item.result.slice(0, 2_000)} /></Text>}
-      {item.ticketId === undefined || ticket === undefined ? null : <Stack gap="xs" mt={6}><TicketArguments ticket={ticket} maxHeight={320} /><TicketDecision ticket={ticket} onDecided={onDecided} /></Stack>}
+      {item.ticketId === undefined || ticket === undefined ? null : <Reading><Stack gap="xs" mt={6}><TicketArguments ticket={ticket} maxHeight={320} /><TicketDecision ticket={ticket} onDecided={onDecided} /></Stack></Reading>}
     </div>
   );
 }

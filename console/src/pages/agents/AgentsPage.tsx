@@ -16,7 +16,7 @@ import { ui } from "../../texts/ui";
 import { useChangeSearch } from "../../ui/address";
 import { DataTable, type DataColumn } from "../../ui/DataTable";
 import { Filters } from "../../ui/Filters";
-import { formatCost, formatCount, formatDuration } from "../../ui/format";
+import { formatCount, formatDuration, formatSpent } from "../../ui/format";
 import { GatedButton } from "../../ui/GatedButton";
 import { Page } from "../../ui/Page";
 import { Age } from "../../ui/parts";
@@ -44,8 +44,8 @@ const COLUMNS: readonly DataColumn<AgentRow>[] = [
   { id: "tools", header: texts.columns.tools, cell: (it) => it.tools ?? dimmed, sortValue: (it) => it.tools, isRight: true },
   { id: "runs", header: texts.columns.runs, cell: (it) => (it.stats === undefined ? dimmed : formatCount(it.stats.run_count)), sortValue: (it) => it.stats?.run_count ?? 0, isRight: true },
   { id: "errors", header: texts.columns.errors, cell: (it) => (it.stats === undefined ? dimmed : formatCount(it.stats.run_error_count + it.stats.error_count)), sortValue: (it) => (it.stats?.run_error_count ?? 0) + (it.stats?.error_count ?? 0), isRight: true },
-  { id: "p95", header: texts.columns.p95, cell: (it) => (it.stats === undefined ? dimmed : formatDuration(it.stats.p95_inference_duration_ms)), sortValue: (it) => it.stats?.p95_inference_duration_ms ?? 0, isRight: true },
-  { id: "cost", header: texts.columns.cost, cell: (it) => (it.stats === undefined ? dimmed : formatCost(it.stats.cost_nanos)), sortValue: (it) => it.stats?.cost_nanos ?? 0, isRight: true },
+  { id: "p95", header: texts.columns.p95, cell: (it) => ((it.stats?.inference_count ?? 0) === 0 ? dimmed : formatDuration(it.stats?.p95_inference_duration_ms ?? 0)), sortValue: (it) => it.stats?.p95_inference_duration_ms ?? 0, isRight: true },
+  { id: "cost", header: texts.columns.cost, cell: (it) => (it.stats === undefined ? dimmed : formatSpent(it.stats.cost_nanos, it.stats.input_tokens + it.stats.output_tokens) ?? dimmed), sortValue: (it) => it.stats?.cost_nanos ?? 0, isRight: true },
   { id: "owner", header: texts.columns.owner, cell: (it) => <Owner owner={it.meta?.owner} hasDrift={it.meta?.drift} />, sortValue: (it) => it.meta?.owner ?? "" },
   { id: "updated", header: texts.columns.updated, cell: (it) => <Age at={it.meta?.updated_at === 0 ? null : it.meta?.updated_at} />, sortValue: (it) => it.meta?.updated_at ?? 0, isHiddenAtFirst: true },
 ];

@@ -1,15 +1,17 @@
 /** Begins an agent in a draft: from scratch, or as a copy of another one. */
-import { Button, Group, Modal, Select, Stack, Text, TextInput } from "@mantine/core";
+import { Button, Group, Select, Stack, Text, TextInput } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 
 import { capabilitiesQuery, loadRecord } from "../../api/config";
-import { createDraft, fetchDrafts, loadDraft, pickDraft, saveRecord, stripAdded } from "../../api/drafts";
+import { createDraft, fetchDrafts, findChange, loadDraft, pickDraft, saveRecord, stripAdded } from "../../api/drafts";
 import { callerQuery, refreshKinds } from "../../api/queries";
 import { agents as texts } from "../../texts/agents";
+import { changes } from "../../texts/changes";
 import { records } from "../../texts/records";
 import { ui } from "../../texts/ui";
+import { FormModal } from "../../ui/FormDialogs";
 import { Refusal } from "../../ui/Problems";
 import { isRecordId } from "../../ui/recordText";
 import type { JsonObject } from "../../ui/schema/model";
@@ -33,6 +35,8 @@ export function CreateAgent({ isOpen, onClose, taken }: Props) {
       const copied: JsonObject = source === null ? { model_id: await pickModel(capabilities?.models[0]?.id as string | undefined, taken[0]) } : stripAdded(await loadRecord("agents", source));
       const picked = pickDraft(await fetchDrafts(), caller?.id ?? "", "agents", id);
       const draft = picked === undefined ? await createDraft(records.defaultDraftTitle(id)) : await loadDraft(picked.id);
+      // A record of the draft that nobody has seen here is not overwritten.
+      if (findChange(draft, "agents", id) !== undefined) throw new Error(records.takenInDraft(draft.title || changes.untitled));
       const saved = await saveRecord(draft, "agents", id, { spec: { ...copied, id } });
       await refreshKinds("config");
       void navigate({ to: "/agents/$agentId", params: { agentId: id }, search: { draft: saved.id } });
@@ -43,7 +47,7 @@ export function CreateAgent({ isOpen, onClose, taken }: Props) {
     }
   };
   return (
-    <Modal opened={isOpen} onClose={onClose} title={texts.new} closeButtonProps={{ "aria-label": ui.close }}>
+    <FormModal opened={isOpen} onClose={onClose} title={texts.new} closeButtonProps={{ "aria-label": ui.close }}>
       <form onSubmit={(event) => { event.preventDefault(); void create(); }}>
         <Stack gap="sm">
           <Text size="sm" c="dimmed">{texts.newHelp}</Text>
@@ -56,7 +60,7 @@ export function CreateAgent({ isOpen, onClose, taken }: Props) {
           </Group>
         </Stack>
       </form>
-    </Modal>
+    </FormModal>
   );
 }
 

@@ -17,7 +17,7 @@ export function ApprovalsPage() {
   const { view = "open" } = route.useSearch();
   const change = useChangeSearch();
   const choose = (next: string) => change({ view: next === "open" ? undefined : next, ticket: undefined, sort: undefined, columns: undefined, thread: undefined });
-  const control = <SegmentedControl aria-label={texts.viewLabel} value={view in texts.views ? view : "open"} onChange={choose} data={VIEWS} />;
+  const control = <SegmentedControl aria-label={texts.viewLabel} value={Object.hasOwn(texts.views, view) ? view : "open"} onChange={choose} data={VIEWS} />;
   return (
     <Page title={shell.pages.approvals} description={texts.description} actions={control}>
       {view === "decided" ? <DecidedTickets /> : view === "remembered" ? <RememberedAnswers /> : <OpenTickets />}

@@ -1,5 +1,5 @@
 /** Asks once before calls are decided: all of them, whole, with what will happen. */
-import { Alert, Button, Group, Modal, Stack, Text, Textarea } from "@mantine/core";
+import { Alert, Button, Group, Stack, Text, Textarea } from "@mantine/core";
 import { useState } from "react";
 
 import type { Schemas } from "../../api/client";
@@ -7,11 +7,16 @@ import { decideTicket } from "../../api/decisions";
 import { describeError } from "../../api/errors";
 import { approvals as texts } from "../../texts/approvals";
 import { ui } from "../../texts/ui";
+import { FormModal } from "../../ui/FormDialogs";
 import { DANGER_TEXT } from "../../ui/danger";
 import { noteDone, noteError } from "../../ui/notices";
+import { Reading, useReading } from "../../ui/reading";
 import { SafeJson, ShownText } from "../../ui/SafeText";
+import { getOwn } from "../../ui/schema/model";
 import { useIsSettling } from "../../ui/settling";
-import { dropWork, isChanged, makeDecision, readArguments, readWork } from "../../ui/tickets/work";
+import { ReadFirst } from "../../ui/tickets/ReadFirst";
+import { readRule } from "../../ui/tickets/rule";
+import { dropWork, isChanged, isPrepared, makeDecision, readArguments, readWork } from "../../ui/tickets/work";
 import { takesYes, type InboxTicket } from "./inbox";
 import { decideTickets } from "./queries";
 
@@ -19,7 +24,8 @@ export type DialogAction = { action: "resume" | "cancel"; tickets: readonly Inbo
 type Props = { asked: DialogAction | null; onClose: () => void; onDecided: (ids: ReadonlySet<string>) => void };
 
 function CallPreview({ ticket, isApproval }: { ticket: InboxTicket; isApproval: boolean }) {
-  const { edit } = readWork(ticket);
+  const { edit, scope } = readWork(ticket);
+  const { pattern } = readRule(ticket);
   const isEdited = isApproval && isChanged(ticket, edit);
   return (
     <div>
@@ -28,7 +34,8 @@ function CallPreview({ ticket, isApproval }: { ticket: InboxTicket; isApproval: 
         <Text span size="xs" c="dimmed">{ticket.agentId ?? ""}</Text>
         {isEdited ? <Text span size="xs" fw={600}>{texts.withEdit}</Text> : null}
       </Group>
-      <SafeJson value={readArguments(ticket, isEdited ? edit : null)} label={`${texts.arguments}: ${ticket.tool_name} ${ticket.ticket_id}`} maxHeight="none" />
+      <SafeJson value={readArguments(ticket, isEdited ? edit : null)} label={`${texts.arguments}: ${ticket.tool_name} ${ticket.ticket_id}`} maxHeight="none" mustRead={isApproval ? ticket.ticket_id : undefined} />
+      {scope === "once" ? null : <Text size="xs" fw={600}>{texts.remembered(getOwn(texts.scopes, scope) ?? scope)} {pattern === null ? "" : texts.rememberHelp(pattern)}</Text>}
     </div>
   );
 }
@@ -45,10 +52,10 @@ function Refusals({ receipts, tickets }: { receipts: readonly Receipt[]; tickets
 
 type Receipt = Pick<Schemas["BatchReceipt"], "id" | "status" | "error">;
 
-/** Decides on a ticket whose arguments were edited; a batch takes the calls as they are. */
-async function decideEdited(ticket: InboxTicket, reason: string): Promise<Receipt> {
+/** Decides on a ticket by itself: one that was edited, or whose answer is remembered. A batch takes the calls as they are, and each once. */
+async function decidePrepared(ticket: InboxTicket, action: DialogAction["action"], reason: string): Promise<Receipt> {
   try {
-    await decideTicket(ticket, { ...makeDecision(ticket, readWork(ticket), "resume"), reason });
+    await decideTicket(ticket, { ...makeDecision(ticket, readWork(ticket), action), reason });
     return { id: ticket.ticket_id, status: "accepted", error: null };
   } catch (error) {
     return { id: ticket.ticket_id, status: "refused", error: describeError(error) };
@@ -56,10 +63,10 @@ async function decideEdited(ticket: InboxTicket, reason: string): Promise<Receip
 }
 
 async function decideAll(tickets: readonly InboxTicket[], action: DialogAction["action"], reason: string): Promise<Receipt[]> {
-  const edited = action === "resume" ? tickets.filter((it) => isChanged(it, readWork(it).edit)) : [];
-  const others = tickets.filter((it) => !edited.includes(it));
+  const prepared = tickets.filter((it) => isPrepared(it, action));
+  const others = tickets.filter((it) => !prepared.includes(it));
   const receipts: Receipt[] = others.length === 0 ? [] : [...(await decideTickets(others, action, reason))];
-  for (const ticket of edited) receipts.push(await decideEdited(ticket, reason));
+  for (const ticket of prepared) receipts.push(await decidePrepared(ticket, action, reason));
   return receipts;
 }
 
@@ -70,6 +77,7 @@ function DialogBody({ asked, onClose, onDecided }: Props & { asked: DialogAction
   const [isBusy, setIsBusy] = useState(false);
   const [refused, setRefused] = useState<readonly Receipt[]>([]);
   const isApproval = asked.action === "resume";
+  const { isRead } = useReading();
   const decided = isApproval ? asked.tickets.filter(takesYes) : asked.tickets;
   const leftOut = asked.tickets.length - decided.length;
   const isBad = isApproval && decided.some((it) => readWork(it).edit?.isBad === true);
@@ -101,9 +109,10 @@ function DialogBody({ asked, onClose, onDecided }: Props & { asked: DialogAction
       {leftOut > 0 ? <Text size="sm" fw={600}>{texts.leftOut(leftOut)}</Text> : null}
       {isBad ? <Text size="sm" c={DANGER_TEXT} role="alert">{texts.notJson}</Text> : null}
       <Textarea label={texts.reason} description={isApproval ? undefined : texts.reasonHelp} value={reason} autosize maxRows={4} data-autofocus={isApproval ? undefined : true} onChange={(event) => setReason(event.currentTarget.value)} />
+      <ReadFirst isFocused />
       <Group justify="flex-end" gap="xs">
         <Button onClick={onClose}>{ui.cancel}</Button>
-        <Button variant="filled" color={isApproval ? undefined : "red"} data-autofocus={isApproval ? true : undefined} loading={isBusy} disabled={decided.length === 0 || refused.length > 0 || isBad || isSettling} onClick={() => void send()}>
+        <Button variant="filled" color={isApproval ? undefined : "red"} data-autofocus={(isApproval && isRead) || undefined} loading={isBusy} disabled={decided.length === 0 || refused.length > 0 || isBad || isSettling || !isRead} onClick={() => void send()}>
           {isApproval ? texts.approve : texts.deny}
         </Button>
       </Group>
@@ -113,8 +122,8 @@ function DialogBody({ asked, onClose, onDecided }: Props & { asked: DialogAction
 
 export function DecideDialog({ asked, onClose, onDecided }: Props) {
   return (
-    <Modal opened={asked !== null} onClose={onClose} size="lg" title={asked === null ? "" : texts.dialogTitle[asked.action](asked.tickets.length)} closeButtonProps={{ "aria-label": ui.close }}>
-      {asked === null ? null : <DialogBody asked={asked} onClose={onClose} onDecided={onDecided} />}
-    </Modal>
+    <FormModal opened={asked !== null} onClose={onClose} size="lg" title={asked === null ? "" : texts.dialogTitle[asked.action](asked.tickets.length)} closeButtonProps={{ "aria-label": ui.close }}>
+      {asked === null ? null : <Reading><DialogBody asked={asked} onClose={onClose} onDecided={onDecided} /></Reading>}
+    </FormModal>
   );
 }

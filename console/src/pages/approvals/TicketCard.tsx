@@ -9,6 +9,7 @@ import { approvals as texts } from "../../texts/approvals";
 import { ui } from "../../texts/ui";
 import { MessageView } from "../../ui/MessageView";
 import { JsonDrawer } from "../../ui/parts";
+import { Reading } from "../../ui/reading";
 import { ShownText } from "../../ui/SafeText";
 import { Failure, Loading } from "../../ui/states";
 import { runQuery } from "../../ui/tickets/queries";
@@ -57,24 +58,26 @@ export function TicketCard({ ticket, onBack, onDecided, isFocused }: Props) {
     if (isFocused) card.current?.focus({ preventScroll: true });
   }, [isFocused]);
   return (
-    <Box component="section" ref={card} tabIndex={-1} className={classes.card} aria-label={ticket.tool_name}>
-      <Stack gap="md">
-        <Group justify="space-between" align="flex-start" gap="xs">
-          <Box miw={0} style={{ flex: "1 1 240px" }}>
-            <Button className={classes.back} variant="subtle" leftSection={<IconArrowLeft size={14} />} onClick={onBack}>{texts.back}</Button>
-            <Text size="xs" c="dimmed">{texts.asks[ticket.asks](agentId ?? "…")}</Text>
-            <Title order={2} ff="monospace" style={{ overflowWrap: "anywhere" }}><ShownText text={ticket.tool_name} /></Title>
-            {(ticket.suspension.message ?? "") === "" ? null : <Text mt={4} style={{ whiteSpace: "pre-wrap", overflowWrap: "anywhere" }}><ShownText text={ticket.suspension.message} /></Text>}
-          </Box>
-          <Button variant="subtle" leftSection={<IconBraces size={14} />} onClick={() => setShown(ticket)}>{ui.asJson}</Button>
-        </Group>
-        <TicketArguments ticket={ticket} isTitled />
-        <Effects ticket={ticket} />
-        <TicketFacts ticket={{ ...ticket, agentId }} />
-        <LastMessages threadId={ticket.thread_id} />
-        <div className={classes.bar}><TicketDecision ticket={ticket} onDecided={onDecided} /></div>
-      </Stack>
-      <JsonDrawer title={ticket.tool_name} value={shown} onClose={() => setShown(undefined)} />
-    </Box>
+    <Reading>
+      <Box component="section" ref={card} tabIndex={-1} className={classes.card} aria-label={ticket.tool_name}>
+        <Stack gap="md">
+          <Group justify="space-between" align="flex-start" gap="xs">
+            <Box miw={0} style={{ flex: "1 1 240px" }}>
+              <Button className={classes.back} variant="subtle" leftSection={<IconArrowLeft size={14} />} onClick={onBack}>{texts.back}</Button>
+              <Text size="xs" c="dimmed">{texts.asks[ticket.asks](agentId ?? "…")}</Text>
+              <Title order={2} ff="monospace" style={{ overflowWrap: "anywhere" }}><ShownText text={ticket.tool_name} /></Title>
+              {(ticket.suspension.message ?? "") === "" ? null : <Text mt={4} style={{ whiteSpace: "pre-wrap", overflowWrap: "anywhere" }}><ShownText text={ticket.suspension.message} /></Text>}
+            </Box>
+            <Button variant="subtle" leftSection={<IconBraces size={14} />} onClick={() => setShown(ticket)}>{ui.asJson}</Button>
+          </Group>
+          <TicketArguments ticket={ticket} isTitled />
+          <Effects ticket={ticket} />
+          <TicketFacts ticket={{ ...ticket, agentId }} />
+          <LastMessages threadId={ticket.thread_id} />
+          <div className={classes.bar}><TicketDecision ticket={ticket} onDecided={onDecided} /></div>
+        </Stack>
+        <JsonDrawer title={ticket.tool_name} value={shown} onClose={() => setShown(undefined)} />
+      </Box>
+    </Reading>
   );
 }

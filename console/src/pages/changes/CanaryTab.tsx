@@ -4,7 +4,7 @@ import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 
 import { api, need, type Schemas } from "../../api/client";
-import type { Guardrails, Head } from "../../api/config";
+import { nameCanary, type Guardrails, type Head } from "../../api/config";
 import { refreshKinds } from "../../api/queries";
 import { changes as texts } from "../../texts/changes";
 import { ui } from "../../texts/ui";
@@ -69,16 +69,18 @@ function RunningCanary({ canary, live }: { canary: Canary; live: number | null }
   const decide = async (method: "POST" | "DELETE", title: string, body: string, done: string, word: string) => {
     if (!(await confirm({ title, body: <Text size="sm">{body}</Text>, confirm: word, isDangerous: method === "DELETE" }))) return;
     try {
-      await need(method === "POST" ? api.POST("/v1/config/canary/promote", { body: { message: "" } }) : api.DELETE("/v1/config/canary"));
+      // Only the canary whose figures were read: a colleague may have begun another one meanwhile.
+      const seen = nameCanary(canary);
+      await need(method === "POST" ? api.POST("/v1/config/canary/promote", { body: { ...seen, message: "" } }) : api.DELETE("/v1/config/canary", { params: { query: seen } }));
       noteDone(done);
-      await refreshKinds("config", "agent", "audit");
     } catch (error) {
       noteError(error);
     }
+    await refreshKinds("config", "agent", "audit");
   };
   const actions = (
     <>
-      <GatedButton scope="publish" onClick={() => void decide("DELETE", texts.stopTitle, texts.stopBody, texts.stopped, texts.stop)}>{texts.stop}</GatedButton>
+      <GatedButton scope="publish" onClick={() => void decide("DELETE", texts.stopTitle, texts.stopBody(canary.publication), texts.stopped, texts.stop)}>{texts.stop}</GatedButton>
       <GatedButton scope="publish" variant="filled" onClick={() => void decide("POST", texts.promoteTitle, texts.promoteBody(canary.publication), texts.promoted, texts.promote)}>{texts.promote}</GatedButton>
     </>
   );

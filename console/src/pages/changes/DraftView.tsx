@@ -1,13 +1,12 @@
 /** One draft: what it changes, whether it compiles, what it would do, and the way to make it live. */
 import { Alert, Button, Grid, Group, Stack, Text } from "@mantine/core";
-import { useDisclosure } from "@mantine/hooks";
 import { IconArrowLeft, IconExternalLink } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 
 import type { Head, Namespace } from "../../api/config";
-import { checkDraft, compareDraft, discardDraft, dropRecord, loadDraft, previewDraft, rebaseDraft, type Draft, type Preference } from "../../api/drafts";
+import { checkDraft, compareDraft, discardDraft, dropRecord, loadDraft, previewDraft, rebaseDraft, type Draft, type DraftDifference, type Preference } from "../../api/drafts";
 import { isGone } from "../../api/errors";
 import { refreshKinds } from "../../api/queries";
 import { changes as texts } from "../../texts/changes";
@@ -44,7 +43,7 @@ export function DraftView({ draftId, head }: { draftId: string; head: Head | und
   return <LoadedDraft draft={draft.data} diff={diff.data} head={head} />;
 }
 
-type Loaded = { draft: Draft; diff: Awaited<ReturnType<typeof compareDraft>>; head: Head };
+type Loaded = { draft: Draft; diff: DraftDifference; head: Head };
 
 /** What can be done with a draft besides publishing it. */
 function useDraftActions({ draft, diff }: Loaded) {
@@ -107,7 +106,7 @@ function CheckPanel({ draft }: { draft: Draft }) {
 
 function LoadedDraft(loaded: Loaded) {
   const { draft, diff, head } = loaded;
-  const [isPublishing, publishing] = useDisclosure(false);
+  const [reviewed, setReviewed] = useState<DraftDifference | null>(null);
   const [shown, setShown] = useState<Draft>();
   const navigate = useNavigate();
   const { conflicts, forgetConflicts, rebase, discard, preview, takeOut } = useDraftActions(loaded);
@@ -121,7 +120,7 @@ function LoadedDraft(loaded: Loaded) {
       <Button variant="subtle" onClick={() => setShown(draft)}>{ui.asJson}</Button>
       <GatedButton scope="config" onClick={() => void discard()}>{texts.discard}</GatedButton>
       <GatedButton scope="config" reason={isEmpty ? texts.noRecords : undefined} rightSection={<IconExternalLink size={13} />} onClick={() => void preview(agent)}>{texts.preview}</GatedButton>
-      <GatedButton scope="publish" variant="filled" reason={isEmpty ? texts.noRecords : undefined} onClick={publishing.open}>{texts.publish}</GatedButton>
+      <GatedButton scope="publish" variant="filled" reason={isEmpty ? texts.noRecords : undefined} onClick={() => setReviewed(diff)}>{texts.publish}</GatedButton>
     </>
   );
   return (
@@ -147,7 +146,7 @@ function LoadedDraft(loaded: Loaded) {
           </Grid>
         )}
       </Stack>
-      <PublishDialog draft={draft} head={head} isOpen={isPublishing} onClose={publishing.close} onDone={(no) => void navigate({ to: "/changes", search: { tab: "publications", publication: String(no) } })} />
+      {reviewed === null ? null : <PublishDialog reviewed={reviewed} now={diff} head={head} onReview={setReviewed} onClose={() => setReviewed(null)} onDone={(no) => void navigate({ to: "/changes", search: { tab: "publications", publication: String(no) } })} />}
       <RebaseDialog key={conflicts.map((it) => it.path).join()} conflicts={conflicts} onClose={forgetConflicts} onResolve={(chosen) => void rebase(chosen)} />
       <JsonDrawer title={title} value={shown} onClose={() => setShown(undefined)} />
     </Page>

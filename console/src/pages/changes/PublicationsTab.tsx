@@ -1,11 +1,11 @@
 /** The history of publications: compare any two, go back to one, try one as a canary. */
-import { Button, Drawer, Group, Modal, Stack, Text, TextInput } from "@mantine/core";
+import { Alert, Button, Checkbox, Drawer, Group, List, Modal, Stack, Text, TextInput } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { useMemo, useState } from "react";
 
 import { api, need } from "../../api/client";
-import type { Head, Publication } from "../../api/config";
+import { nameCanary, type Head, type Publication } from "../../api/config";
 import { usePagedList } from "../../api/paging";
 import { refreshKinds } from "../../api/queries";
 import { changes as texts } from "../../texts/changes";
@@ -16,6 +16,7 @@ import { RecordDiff } from "../../ui/FieldDiff";
 import { GatedButton } from "../../ui/GatedButton";
 import { noteDone, noteError } from "../../ui/notices";
 import { Age, JsonText } from "../../ui/parts";
+import { Refusal } from "../../ui/Problems";
 import { Empty, Failure, Loading } from "../../ui/states";
 import { Tag } from "../../ui/Tag";
 import { DEFAULT_PLAN, writePlan } from "./canaryPlan";
@@ -23,35 +24,77 @@ import { PlanFields } from "./PlanFields";
 
 const route = getRouteApi("/changes");
 
-/** The records in which two publications differ. */
+/** What going back undoes: the publications in between, each with who made it. */
+function Undone({ publications }: { publications: readonly Publication[] }) {
+  if (publications.length === 0) return null;
+  return (
+    <section aria-label={texts.undone(publications.length)}>
+      <Text size="sm" fw={550} mb={4}>{texts.undone(publications.length)}</Text>
+      <List size="sm" mah={180} style={{ overflow: "auto" }} tabIndex={0}>
+        {publications.map((it) => (
+          <List.Item key={it.publication}>
+            {it.publication} <Text span size="sm" c="dimmed">{texts.undoneBy(it.created_by ?? "", (it.changes ?? []).map((one) => `${one.ns}/${one.id}`).join(", "))}</Text> {it.message}
+          </List.Item>
+        ))}
+      </List>
+    </section>
+  );
+}
+
+/** The records in which two publications differ; towards an earlier one also what that undoes. */
 function RangeDiff({ from, to }: { from: number; to: number }) {
   const query = useQuery({ queryKey: ["config", "range", from, to], queryFn: ({ signal }) => need(api.GET("/v1/config/publications/{range}/diff", { params: { path: { range: `${from}..${to}` } }, signal })), staleTime: Infinity });
   if (query.isError) return <Failure error={query.error} onRetry={() => void query.refetch()} />;
   if (query.data === undefined) return <Loading rows={3} />;
   if (query.data.records.length === 0) return <Text size="sm" c="dimmed">{texts.nothingChanges}</Text>;
-  return <Stack gap="sm">{query.data.records.map((it) => <RecordDiff key={`${it.ns}/${it.id}`} record={it} />)}</Stack>;
+  return <Stack gap="sm"><Undone publications={query.data.undone} />{query.data.records.map((it) => <RecordDiff key={`${it.ns}/${it.id}`} record={it} />)}</Stack>;
+}
+
+function nameLive({ publication }: Head): string {
+  return publication === null ? texts.head.none : `publication ${publication}`;
 }
 
 function Rollback({ no, head, onClose }: { no: number; head: Head; onClose: () => void }) {
   const [message, setMessage] = useState("");
+  // What is shown is undone, whatever others publish or try while the dialog is open.
+  const [seen, setSeen] = useState(head);
+  const [endsCanary, setEndsCanary] = useState(false);
+  const [refusal, setRefusal] = useState<unknown>(null);
+  const canary = seen.canary === null ? null : nameCanary(seen.canary);
+  const hasMoved = seen.publication !== head.publication;
+  const isOtherCanary = canary?.publication !== head.canary?.publication || canary?.since !== head.canary?.since;
+  const isReady = !hasMoved && !isOtherCanary && (canary === null || endsCanary);
   const rollBack = async () => {
+    setRefusal(null);
     try {
-      const done = await need(api.POST("/v1/config/rollback", { body: { publication: no, message: message.trim(), over_canary: head.canary !== null } }));
+      const done = await need(api.POST("/v1/config/rollback", { body: { publication: no, expected_head: seen.publication ?? 0, message: message.trim(), over_canary: endsCanary ? canary : null } }));
       noteDone(texts.rolledBack(done.publication));
       onClose();
       await refreshKinds("config", "agent", "audit", "model");
     } catch (error) {
-      noteError(error);
+      setRefusal(error);
+      await refreshKinds("config");
     }
+  };
+  const lookAgain = () => {
+    setSeen(head);
+    setEndsCanary(false);
+    setRefusal(null);
   };
   return (
     <Modal opened onClose={onClose} title={texts.rollbackTitle(no)} size="xl" closeButtonProps={{ "aria-label": ui.close }}>
-      <form onSubmit={(event) => { event.preventDefault(); void rollBack(); }}>
+      <form onSubmit={(event) => { event.preventDefault(); if (isReady) void rollBack(); }}>
         <Stack gap="sm">
           <Text size="sm" c="dimmed">{texts.rollbackHelp}</Text>
-          {head.publication === null ? null : <RangeDiff from={head.publication} to={no} />}
+          {seen.publication === null ? null : <RangeDiff from={seen.publication} to={no} />}
+          {seen.canary === null ? null : <Checkbox label={texts.overCanary(seen.canary.publication, seen.canary.plan.percent)} description={texts.overCanaryHelp} checked={endsCanary} onChange={(event) => setEndsCanary(event.currentTarget.checked)} />}
+          {!hasMoved && !isOtherCanary ? <Refusal error={refusal} /> : (
+            <Alert color="yellow" title={texts.liveMeanwhile} role="alert">
+              <Group justify="space-between"><Text size="sm">{hasMoved ? texts.liveMeanwhileHelp(nameLive(seen), nameLive(head)) : texts.canaryMeanwhileHelp}</Text><Button onClick={lookAgain}>{texts.lookAgain}</Button></Group>
+            </Alert>
+          )}
           <TextInput label={texts.message} description={texts.messageHelp} value={message} data-autofocus onChange={(event) => setMessage(event.currentTarget.value)} />
-          <Group justify="flex-end" gap="xs"><Button onClick={onClose}>{ui.cancel}</Button><Button type="submit" variant="filled" color="red.9">{texts.rollbackNow}</Button></Group>
+          <Group justify="flex-end" gap="xs"><Button onClick={onClose}>{ui.cancel}</Button><Button type="submit" variant="filled" color="red.9" disabled={!isReady}>{texts.rollbackNow}</Button></Group>
         </Stack>
       </form>
     </Modal>

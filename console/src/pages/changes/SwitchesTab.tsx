@@ -89,12 +89,12 @@ function ReleaseButton({ it }: { it: Switch }) {
   const release = async () => {
     if (!(await confirm({ title: texts.releaseTitle(name), body: <Text size="sm">{texts.releaseBody}</Text>, confirm: texts.release }))) return;
     try {
-      await releaseSwitch(it.kind, it.id);
+      await releaseSwitch(it);
       noteDone(texts.released(name));
-      await refreshKinds("config", "switch", "audit", "agent");
     } catch (error) {
       noteError(error);
     }
+    await refreshKinds("config", "switch", "audit", "agent");
   };
   return <GatedButton scope="operate" onClick={() => void release()}>{texts.release}</GatedButton>;
 }

@@ -2,6 +2,7 @@ import { describe, expect, it } from "vitest";
 
 import { DEFAULT_PLAN, summarizeSide, writePlan } from "./canaryPlan";
 import { groupConflicts } from "./conflicts";
+import { findUnreviewed } from "./reviews";
 import { countByPublication } from "./workers";
 
 describe("the plan of a canary", () => {
@@ -28,3 +29,12 @@ describe("conflicts", () => {
 
 it("counts processes by publication, the newest first", () =>
   expect(countByPublication([{ publication: null }, { publication: 2 }, { publication: 3 }, { publication: 2 }])).toEqual([{ publication: 3, count: 1 }, { publication: 2, count: 2 }, { publication: null, count: 1 }]));
+
+describe("a draft that was reviewed", () => {
+  const record = (id: string, prompt: string) => ({ ns: "agents", id, state: "changed" as const, fields: [{ path: "system_prompt", live: "", mine: prompt, is_conflict: false }] });
+  const reviewed = { draft: "d", revision: 2, base: 1, head: 1, records: [record("a", "one"), record("b", "two")] };
+  it("has nothing unread while neither it nor what is live moves", () => expect(findUnreviewed(reviewed, { ...reviewed, records: [] })).toBeNull());
+  it("shows what changed, what came and what left, and leaves out what is as it was", () =>
+    expect(findUnreviewed(reviewed, { ...reviewed, revision: 4, records: [record("a", "ONE"), record("c", "new")] })).toEqual({ records: [record("a", "ONE"), record("c", "new")], left: ["agents/b"] }));
+  it("is unread when only what is live moved", () => expect(findUnreviewed(reviewed, { ...reviewed, head: 2 })).toEqual({ records: [], left: [] }));
+});

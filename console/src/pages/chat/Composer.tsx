@@ -71,7 +71,7 @@ export const Composer = memo(function Composer({ agent, place, isBusy, isWaiting
           </Group>
         )}
         <Textarea
-          ref={field} aria-label={texts.message} placeholder={texts.placeholder(agent)} value={draft} autosize minRows={1} maxRows={10} size="sm" disabled={!isAllowed}
+          data-page-filter ref={field} aria-label={texts.message} placeholder={texts.placeholder(agent)} value={draft} autosize minRows={1} maxRows={10} size="sm" disabled={!isAllowed}
           onChange={(event) => onDraft(event.currentTarget.value)}
           onPaste={(event) => { if (event.clipboardData.files.length > 0) { event.preventDefault(); void attach([...event.clipboardData.files]); } }}
           onKeyDown={(event) => { if (event.key === "Enter" && !event.shiftKey && !event.nativeEvent.isComposing) { event.preventDefault(); void submit(); } }}

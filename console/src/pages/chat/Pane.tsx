@@ -1,15 +1,16 @@
 /** One conversation with its agent, its questions, its field and its details. */
-import { ActionIcon, Badge, Box, Button, Group, Modal, Select, Text, Textarea, Tooltip } from "@mantine/core";
+import { ActionIcon, Badge, Box, Button, Group, Select, Text, Textarea, Tooltip } from "@mantine/core";
 import { IconLayoutSidebarRight } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { memo, useCallback, useEffect, useMemo, useRef, useState } from "react";
 
 import { useMay } from "../../api/caller";
-import { api, need } from "../../api/client";
+import { recentPublicationsQuery } from "../../api/config";
 import { agentsQuery, queryClient } from "../../api/queries";
 import { useKeys } from "../../keys";
 import { chat as texts } from "../../texts/chat";
 import { ui } from "../../texts/ui";
+import { FormModal } from "../../ui/FormDialogs";
 import { noteDone, noteError } from "../../ui/notices";
 import { CopyableId } from "../../ui/parts";
 import { Failure, Loading } from "../../ui/states";
@@ -34,22 +35,15 @@ type Props = { address: PaneAddress; label: string; isFirst: boolean; side: stri
 
 const LINK_COLOR = { live: "teal", "catching up": "blue", cut: "red", none: "gray" } as const;
 
-function usePublications(isAllowed: boolean) {
-  const { data } = useQuery({
-    queryKey: ["config", "publications", "recent"],
-    queryFn: async ({ signal }) => (await need(api.GET("/v1/config/publications", { params: { query: { limit: 30 } as never }, signal }))) as unknown as { items: { publication: number }[] },
-    enabled: isAllowed,
-  });
-  return data?.items ?? [];
-}
-
 function AgentChoice({ address, agent, onAddress }: { address: PaneAddress; agent: string; onAddress: Props["onAddress"] }) {
   const may = useMay();
   const { data: agents = [] } = useQuery(agentsQuery);
-  const publications = usePublications(may("config"));
+  // The agent of an old conversation may be gone, and is still the one that spoke.
+  const ids = [...new Set([...agents.map((it) => it.id), ...(agent === "" ? [] : [agent])])];
+  const { data: publications = [] } = useQuery({ ...recentPublicationsQuery, enabled: may("config") });
   return (
     <>
-      <Select aria-label={texts.agent} data={agents.map((it) => it.id)} value={agent === "" ? null : agent} onChange={(value) => onAddress({ agent: value ?? undefined, model: undefined })} searchable allowDeselect={false} w={160} />
+      <Select aria-label={texts.agent} data={ids} value={agent === "" ? null : agent} onChange={(value) => onAddress({ agent: value ?? undefined, model: undefined })} searchable allowDeselect={false} w={160} />
       {publications.length === 0 ? null : (
         <Select
           aria-label={texts.publication} w={130} value={address.publication ?? "live"} allowDeselect={false}
@@ -65,14 +59,14 @@ function EditDialog({ turn, onClose, onResend }: { turn: UserTurn | null; onClos
   const [text, setText] = useState("");
   useEffect(() => setText(turn === null ? "" : readText(turn.parts)), [turn]);
   return (
-    <Modal opened={turn !== null} onClose={onClose} title={texts.editTitle} closeButtonProps={{ "aria-label": ui.close }}>
+    <FormModal opened={turn !== null} onClose={onClose} title={texts.editTitle} closeButtonProps={{ "aria-label": ui.close }}>
       <Text size="sm" c="dimmed" mb="sm">{texts.editHelp}</Text>
       <Textarea aria-label={texts.message} value={text} onChange={(event) => setText(event.currentTarget.value)} autosize minRows={3} maxRows={14} data-autofocus />
       <Group justify="flex-end" gap="xs" mt="md">
         <Button onClick={onClose}>{ui.cancel}</Button>
         <Button variant="filled" disabled={text.trim() === ""} onClick={() => onResend(text)}>{texts.resend}</Button>
       </Group>
-    </Modal>
+    </FormModal>
   );
 }
 
@@ -155,7 +149,7 @@ export function Pane({ address, label, isFirst, side, onAddress, onSide }: Props
     onEdit: setEditing,
     onAction: (text: string) => { writeTyped(place, text); noteDone(texts.actionTaken); field.current?.focus(); },
   }), [place]);
-  useKeys(useMemo(() => (isFirst ? { stop: () => { if (isBusy || isWaiting) stop(false); }, filter: () => field.current?.focus() } : {}), [isFirst, isBusy, isWaiting, stop]));
+  useKeys(useMemo(() => (isFirst ? { stop: () => { if (isBusy || isWaiting) stop(false); } } : {}), [isFirst, isBusy, isWaiting, stop]));
 
   return (
     <section className={classes.pane} data-side={side !== undefined} aria-label={label}>

@@ -5,6 +5,7 @@ import { useRef } from "react";
 
 import { chat as texts } from "../../texts/chat";
 import { showHidden } from "../../ui/hostileText";
+import { Reading } from "../../ui/reading";
 import { ShownText } from "../../ui/SafeText";
 import { TicketArguments } from "../../ui/tickets/TicketArguments";
 import { TicketDecision } from "../../ui/tickets/TicketDecision";
@@ -27,8 +28,10 @@ export function TicketCard({ ticket }: { ticket: Ticket }) {
             {message === undefined || message === "" ? null : <Text size="sm" style={{ whiteSpace: "pre-wrap", overflowWrap: "anywhere" }}><ShownText text={message} /></Text>}
           </Box>
         </Group>
-        <TicketArguments ticket={ticket} maxHeight={320} />
-        <TicketDecision ticket={ticket} onDecided={() => { if (document.activeElement === document.body) log.current?.focus({ preventScroll: true }); }} />
+        <Reading>
+          <TicketArguments ticket={ticket} maxHeight={320} />
+          <TicketDecision ticket={ticket} onDecided={() => { if (document.activeElement === document.body) log.current?.focus({ preventScroll: true }); }} />
+        </Reading>
       </Stack>
     </Box>
   );

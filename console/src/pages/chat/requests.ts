@@ -22,7 +22,7 @@ export async function fetchMessages(threadId: string, cursor: string | undefined
 }
 
 export async function fetchRuns(threadId: string, signal?: AbortSignal): Promise<Run[]> {
-  const page = await need(api.GET("/v1/threads/{thread_id}/runs", { params: { path: path(threadId), query: { order: "desc", limit: PAGE } as never }, signal }));
+  const page = await need(api.GET("/v1/threads/{thread_id}/runs", { params: { path: path(threadId), query: { order: "desc", kind: "any", limit: PAGE } }, signal }));
   return page.items;
 }
 

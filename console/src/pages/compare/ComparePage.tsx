@@ -21,10 +21,15 @@ const route = getRouteApi("/compare");
 const named = texts.comparing;
 type Row = Schemas["CaseDifference"];
 
-const buildColumns = (open: (caseId: string) => void): readonly DataColumn<Row>[] => [
+type Names = { before: string; after: string };
+
+/** The two sides by their variants; an eval compared with another one may have the same variant on both. */
+const nameSides = ({ first, second }: Comparison): Names => (first === second ? { before: named.before, after: named.after } : { before: first, after: second });
+
+const buildColumns = (names: Names, open: (caseId: string) => void): readonly DataColumn<Row>[] => [
   { id: "case", header: texts.one.case, cell: (it) => <Button variant="transparent" px={0} h={24} onClick={() => open(it.case_id)}>{it.case_id}</Button>, sortValue: (it) => it.case_id },
-  { id: "first", header: named.before, cell: (it) => formatRate(it.first), sortValue: (it) => it.first, isRight: true },
-  { id: "second", header: named.after, cell: (it) => formatRate(it.second), sortValue: (it) => it.second, isRight: true },
+  { id: "first", header: names.before, cell: (it) => formatRate(it.first), sortValue: (it) => it.first, isRight: true },
+  { id: "second", header: names.after, cell: (it) => formatRate(it.second), sortValue: (it) => it.second, isRight: true },
   { id: "difference", header: named.difference, cell: (it) => formatPoints(it.difference), sortValue: (it) => it.difference, isRight: true },
 ];
 
@@ -39,10 +44,11 @@ function nameEval(it: EvalRecord): string {
 function Chooser() {
   const { first, second } = route.useSearch();
   const change = useChangeSearch();
-  const list = useQuery(evalsQuery());
+  const list = useQuery(evalsQuery(undefined, true));
   const ended = (list.data ?? []).filter((it) => !isOpen(it));
-  const dataset = ended.find((it) => it.eval_id === (second ?? first))?.spec.dataset_id;
-  const options = ended.filter((it) => dataset === undefined || it.spec.dataset_id === dataset).map((it) => ({ value: it.eval_id, label: nameEval(it) }));
+  const chosen = ended.find((it) => it.eval_id === (second ?? first));
+  // Those of the demo data are offered beside one of them only.
+  const options = ended.filter((it) => (chosen === undefined ? it.is_demo !== true : it.spec.dataset_id === chosen.spec.dataset_id)).map((it) => ({ value: it.eval_id, label: nameEval(it) }));
   return (
     <Page title={named.title} description={named.description}>
       {list.isError ? <Failure error={list.error} onRetry={() => void list.refetch()} /> : list.data === undefined ? <Loading /> : (
@@ -90,7 +96,7 @@ function OneComparison({ comparison, first, second }: { comparison: Comparison; 
   const scorers = comparison.scorers ?? [];
   const chosen = scorers.find((it) => it.scorer === search.scorer) ?? scorers.find((it) => it.verdict === "worse") ?? scorers.find((it) => (it.difference ?? 0) !== 0) ?? scorers[0];
   const rows = useMemo(() => chosen?.by_case ?? [], [chosen]);
-  const columns = useMemo(() => buildColumns((caseId) => change({ case: caseId })), [change]);
+  const columns = useMemo(() => buildColumns(nameSides(comparison), (caseId) => change({ case: caseId })), [comparison, change]);
   const shown = rows.find((it) => it.case_id === search.case);
   return (
     <Stack gap="md">
@@ -118,5 +124,5 @@ function SideBySide({ caseId, comparison, first, second }: { caseId: string; com
   if (before.data === undefined || after.data === undefined) return <Loading rows={3} />;
   if (a === null || b === null) return <Text size="sm" c="dimmed">{named.noRuns}</Text>;
   if (diff.isError) return <Failure error={diff.error} onRetry={() => void diff.refetch()} />;
-  return diff.data === undefined ? <Loading rows={3} /> : <RunDiffView diff={diff.data} names={{ before: comparison.first === comparison.second ? named.before : comparison.first, after: comparison.first === comparison.second ? named.after : comparison.second }} />;
+  return diff.data === undefined ? <Loading rows={3} /> : <RunDiffView diff={diff.data} names={nameSides(comparison)} />;
 }

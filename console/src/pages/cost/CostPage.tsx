@@ -106,7 +106,7 @@ function Choices({ days, by, measure }: { days: string; by: Grouping; measure: M
 export function CostPage() {
   const search = route.useSearch();
   const change = useChangeSearch();
-  const days = search.days !== undefined && search.days in texts.dayOptions ? search.days : "30";
+  const days = search.days !== undefined && Object.hasOwn(texts.dayOptions, search.days) ? search.days : "30";
   const by = GROUPINGS.find((it) => it === search.by) ?? "agent";
   const today = Math.floor(Date.now() / DAY_MS) * DAY_MS;
   const from = today - (Number(days) - 1) * DAY_MS;

@@ -25,8 +25,8 @@ const route = getRouteApi("/datasets/$datasetId");
 const SHOWN_CHARS = 160;
 
 /** What the last eval that ended says of each case, by all of its variants. */
-function useLastResults(datasetId: string): ReadonlyMap<string, CaseRow> {
-  const { data: evals } = useQuery(evalsQuery(datasetId));
+function useLastResults(dataset: Dataset): ReadonlyMap<string, CaseRow> {
+  const { data: evals } = useQuery(evalsQuery(dataset.id, dataset.isDemo));
   const last = evals?.find((it) => !isOpen(it));
   const { data: items } = useQuery({ ...itemsQuery(last?.eval_id ?? ""), enabled: last !== undefined });
   return useMemo(() => {
@@ -66,7 +66,7 @@ export function CasesTab({ dataset, isQueue = false }: { dataset: Dataset; isQue
   const { q, tag, sort, columns } = route.useSearch();
   const change = useChangeSearch();
   const confirm = useConfirm();
-  const results = useLastResults(dataset.id);
+  const results = useLastResults(dataset);
   const shownColumns = useMemo(() => buildColumns(results, change), [results, change]);
   const rows = useMemo(() => {
     const wanted = q?.toLowerCase() ?? "";

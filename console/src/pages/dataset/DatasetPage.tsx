@@ -6,6 +6,7 @@ import { getRouteApi, Link, useNavigate } from "@tanstack/react-router";
 import { datasetQuery, deleteDataset, type Dataset } from "../../api/evals";
 import { isGone } from "../../api/errors";
 import { datasets as texts } from "../../texts/datasets";
+import { demo } from "../../texts/demo";
 import { shell } from "../../texts/shell";
 import { useChangeSearch } from "../../ui/address";
 import { useConfirm } from "../../ui/confirm";
@@ -53,12 +54,13 @@ function DatasetView({ dataset }: { dataset: Dataset }) {
       noteError(error);
     }
   };
+  const fixed = dataset.isDemo ? demo.only : undefined;
   const actions = (
     <>
       <Button variant="subtle" renderRoot={(props) => <Link to="/datasets" {...props} />}>{texts.one.all}</Button>
-      <GatedButton scope="eval" onClick={() => void remove()}>{texts.one.remove}</GatedButton>
-      <GatedButton scope="eval" onClick={() => change({ case: NEW })}>{texts.one.addCase}</GatedButton>
-      <GatedButton scope="eval" variant="filled" reason={dataset.cases.length === 0 ? texts.one.noCases : undefined} onClick={() => void navigate({ to: "/evals", search: { new: NEW, dataset: dataset.id } })}>{texts.one.start}</GatedButton>
+      <GatedButton scope="eval" reason={fixed} onClick={() => void remove()}>{texts.one.remove}</GatedButton>
+      <GatedButton scope="eval" reason={fixed} onClick={() => change({ case: NEW })}>{texts.one.addCase}</GatedButton>
+      <GatedButton scope="eval" variant="filled" reason={fixed ?? (dataset.cases.length === 0 ? texts.one.noCases : undefined)} onClick={() => void navigate({ to: "/evals", search: { new: NEW, dataset: dataset.id } })}>{texts.one.start}</GatedButton>
     </>
   );
   return (

@@ -1,19 +1,22 @@
 /** The datasets: what agents are tried with. */
-import { Button, Group, Modal, Stack, Text, Textarea, TextInput } from "@mantine/core";
+import { Button, Group, Stack, Text, Textarea, TextInput } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi, Link, useNavigate } from "@tanstack/react-router";
 import { useMemo, useState } from "react";
 
 import type { Schemas } from "../../api/client";
-import { createDataset, datasetsQuery, evalsQuery, type EvalRecord } from "../../api/evals";
+import { createDataset, datasetListQuery, evalsQuery, type EvalRecord } from "../../api/evals";
 import { datasets as texts } from "../../texts/datasets";
+import { demo as demoTexts } from "../../texts/demo";
 import { shell } from "../../texts/shell";
 import { ui } from "../../texts/ui";
+import { FormModal } from "../../ui/FormDialogs";
 import { useChangeSearch } from "../../ui/address";
 import { DataTable, type DataColumn } from "../../ui/DataTable";
 import { isEvalId } from "../../ui/evals/ids";
 import { Verdicts } from "../../ui/evals/parts";
-import { Filters } from "../../ui/Filters";
+import { ShowDemo } from "../../ui/DemoData";
+import { Filters, WITH_DEMO } from "../../ui/Filters";
 import { formatCount } from "../../ui/format";
 import { GatedButton } from "../../ui/GatedButton";
 import { Page } from "../../ui/Page";
@@ -21,13 +24,14 @@ import { Age } from "../../ui/parts";
 import { Refusal } from "../../ui/Problems";
 import { ShownText } from "../../ui/SafeText";
 import { Empty, Failure, Loading, NeedsScope } from "../../ui/states";
+import { Tag } from "../../ui/Tag";
 
 type Row = Schemas["DatasetSummary"] & { last: EvalRecord | undefined };
 const route = getRouteApi("/datasets");
 const NEW = "+";
 
 const COLUMNS: readonly DataColumn<Row>[] = [
-  { id: "id", header: texts.columns.id, cell: (it) => <Link to="/datasets/$datasetId" params={{ datasetId: it.id }}>{it.id}</Link>, sortValue: (it) => it.id },
+  { id: "id", header: texts.columns.id, cell: (it) => <><Link to="/datasets/$datasetId" params={{ datasetId: it.id }}>{it.id}</Link>{it.is_demo === true ? <> <Tag>{demoTexts.tag}</Tag></> : null}</>, sortValue: (it) => it.id },
   { id: "description", header: texts.columns.description, cell: (it) => <Text size="sm" lineClamp={2} style={{ overflowWrap: "anywhere" }}><ShownText text={it.description ?? ""} /></Text>, sortValue: (it) => it.description ?? "" },
   { id: "cases", header: texts.columns.cases, cell: (it) => formatCount(it.fixture_count ?? 0), sortValue: (it) => it.fixture_count ?? 0, isRight: true },
   { id: "revision", header: texts.columns.revision, cell: (it) => it.revision, sortValue: (it) => it.revision, isRight: true },
@@ -55,7 +59,7 @@ function CreateDialog({ isOpen, taken, onClose }: { isOpen: boolean; taken: read
     }
   };
   return (
-    <Modal opened={isOpen} onClose={onClose} title={texts.new} closeButtonProps={{ "aria-label": ui.close }}>
+    <FormModal opened={isOpen} onClose={onClose} title={texts.new} closeButtonProps={{ "aria-label": ui.close }}>
       <form onSubmit={(event) => { event.preventDefault(); void create(); }}>
         <Stack gap="sm">
           <TextInput data-autofocus label={texts.id} description={texts.idHelp} required withAsterisk value={id} error={id === "" ? undefined : problem} onChange={(event) => setId(event.currentTarget.value)} />
@@ -64,7 +68,7 @@ function CreateDialog({ isOpen, taken, onClose }: { isOpen: boolean; taken: read
           <Group justify="flex-end" gap="xs"><Button onClick={onClose}>{ui.cancel}</Button><Button type="submit" variant="filled" loading={isBusy} disabled={problem !== undefined}>{texts.create}</Button></Group>
         </Stack>
       </form>
-    </Modal>
+    </FormModal>
   );
 }
 
@@ -73,11 +77,11 @@ export function DatasetsPage() {
 }
 
 function List() {
-  const { create, q, sort, columns } = route.useSearch();
+  const { create, q, demo, sort, columns } = route.useSearch();
   const change = useChangeSearch();
   const navigate = useNavigate();
-  const list = useQuery(datasetsQuery);
-  const { data: evals } = useQuery(evalsQuery());
+  const list = useQuery(datasetListQuery(demo === "true"));
+  const { data: evals } = useQuery(evalsQuery(undefined, demo === "true"));
   const rows = useMemo(() => {
     const wanted = q?.toLowerCase() ?? "";
     return (list.data ?? []).filter((it) => `${it.id} ${it.description ?? ""}`.toLowerCase().includes(wanted)).map((it): Row => ({ ...it, last: evals?.find((one) => one.spec.dataset_id === it.id) }));
@@ -89,8 +93,8 @@ function List() {
         <DataTable
           label={shell.pages.datasets} rows={rows} columns={COLUMNS} rowId={(it) => it.id} address={{ sort, columns }} onAddress={change}
           onOpen={(it) => void navigate({ to: "/datasets/$datasetId", params: { datasetId: it.id } })}
-          toolbar={list.data.length === 0 ? undefined : <><Filters values={{ q }} onChange={change} text={{ name: "q", placeholder: ui.filter }} choices={[]} />{make}</>}
-          empty={list.data.length === 0 ? <Empty title={texts.empty} action={make} command={texts.command}>{texts.emptyHelp}</Empty> : <Empty title={texts.one.noMatch} />}
+          toolbar={list.data.length === 0 && demo === undefined ? undefined : <><Filters values={{ q, demo }} onChange={change} text={{ name: "q", placeholder: ui.filter }} choices={[WITH_DEMO]} />{make}</>}
+          empty={list.data.length === 0 ? <Empty title={texts.empty} action={<>{make}<ShowDemo onShow={() => change({ demo: "true" })} /></>} command={texts.command}>{texts.emptyHelp}</Empty> : <Empty title={texts.one.noMatch} />}
         />
       )}
       <CreateDialog isOpen={create === NEW} taken={(list.data ?? []).map((it) => it.id)} onClose={() => change({ create: undefined })} />

@@ -1,4 +1,4 @@
 /** What the address of the page holds. */
 import { keepTexts } from "../../ui/search";
 
-export const readSearch = keepTexts(["create", "q", "sort", "columns"]);
+export const readSearch = keepTexts(["create", "q", "demo", "sort", "columns"]);

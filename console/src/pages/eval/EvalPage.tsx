@@ -6,14 +6,15 @@ import { useMemo } from "react";
 
 import { cancelEval, evalQuery, figuresQuery, isOpen, itemsQuery, type EvalRecord } from "../../api/evals";
 import { isGone } from "../../api/errors";
+import { demo } from "../../texts/demo";
 import { evals as texts } from "../../texts/evals";
 import { ui } from "../../texts/ui";
 import { useConfirm } from "../../ui/confirm";
 import { addSpent, isMissing } from "../../ui/evals/cells";
 import { Missing, Verdicts } from "../../ui/evals/parts";
 import { useEvalStream } from "../../ui/evals/useEvalStream";
-import { describeBudget, describeSpent } from "../../ui/evals/words";
-import { formatCount } from "../../ui/format";
+import { describeBudget, describeSpent, formatUsd } from "../../ui/evals/words";
+import { formatCount, formatTokens } from "../../ui/format";
 import { GatedButton } from "../../ui/GatedButton";
 import { noteDone, noteError } from "../../ui/notices";
 import { Page } from "../../ui/Page";
@@ -68,7 +69,7 @@ function EvalView({ record }: { record: EvalRecord }) {
     <>
       <Button variant="subtle" renderRoot={(props) => <Link to="/evals" {...props} />}>{texts.one.all}</Button>
       {isLive ? <GatedButton scope="eval" onClick={() => void cancel()}>{texts.one.cancel}</GatedButton> : null}
-      <GatedButton scope="eval" onClick={() => void navigate({ to: "/evals", search: { new: record.eval_id } })}>{texts.one.again}</GatedButton>
+      <GatedButton scope="eval" reason={record.is_demo === true ? demo.only : undefined} onClick={() => void navigate({ to: "/evals", search: { new: record.eval_id } })}>{texts.one.again}</GatedButton>
       <Button renderRoot={(props) => <Link to="/compare" search={{ second: record.eval_id, first: spec.baseline ?? undefined }} {...props} />}>{texts.one.compareWith}</Button>
     </>
   );
@@ -82,8 +83,9 @@ function EvalView({ record }: { record: EvalRecord }) {
           <Figure name={texts.one.progress}><span role="status">{texts.one.progressOf(found.length, record.planned)}</span></Figure>
           <Figure name={texts.one.failed}>{formatCount(failed)}</Figure>
           <Figure name={texts.one.missing}>{formatCount(missing)}</Figure>
-          <Figure name={cap === null ? `${texts.one.spent} (${texts.one.noCap})` : `${texts.one.spent} ${texts.one.cap(cap)}`} help={texts.one.spentHelp}>{describeSpent(spent) ?? <Missing>{texts.notKnown}</Missing>}</Figure>
-          <Figure name={texts.one.took}><Took from={record.started_at ?? record.created_at} to={record.finished_at} /></Figure>
+          <Figure name={cap === null ? `${texts.one.spent} (${texts.one.noCap})` : `${texts.one.spent} ${texts.one.cap(cap)}`} help={texts.one.spentHelp}>{spent.cost_usd == null ? describeSpent(spent) ?? <Missing>{texts.notKnown}</Missing> : formatUsd(spent.cost_usd)}</Figure>
+          {spent.cost_usd == null || spent.tokens == null ? null : <Figure name={texts.one.tokens}>{formatTokens(spent.tokens)}</Figure>}
+          <Figure name={texts.one.took}><Took from={record.started_at ?? record.created_at} to={record.finished_at} isFigure /></Figure>
           <Figure name={texts.one.repeats}>{spec.repeats ?? ui.none}</Figure>
         </Figures>
         {figures.isError ? <Failure error={figures.error} onRetry={() => void figures.refetch()} /> : figures.data === undefined ? <Loading rows={3} /> : (

@@ -6,7 +6,7 @@ import type { Comparison, Figures, Gate, ScorerFigures, VariantFigures } from ".
 import { evals as texts } from "../../texts/evals";
 import classes from "../../ui/evals/evals.module.css";
 import { Difference, GateTag, Missing, Rate, Verdict } from "../../ui/evals/parts";
-import { formatPoints, formatRate, formatUsd } from "../../ui/evals/words";
+import { formatRate, formatUsd } from "../../ui/evals/words";
 import { formatDuration, formatTokens } from "../../ui/format";
 import { Panel } from "../../ui/Panel";
 import { Tag } from "../../ui/Tag";
@@ -35,14 +35,14 @@ function Judge({ figures }: { figures: ScorerFigures }) {
   );
 }
 
-function ScorerRow({ variant, figures, span }: { variant: VariantFigures | null; figures: ScorerFigures; span: number }) {
+function ScorerRow({ variant, figures, span, tries }: { variant: VariantFigures | null; figures: ScorerFigures; span: number; tries: number }) {
   const most = (figures.passes ?? []).at(-1);
   return (
     <Table.Tr>
       {variant === null ? null : <Table.Th scope="rowgroup" rowSpan={span} style={{ verticalAlign: "top" }}>{variant.variant}<Resources variant={variant} /></Table.Th>}
       <Table.Td>{figures.scorer}<Judge figures={figures} /></Table.Td>
       <Table.Td><Rate value={figures.rate} interval={figures.interval} /></Table.Td>
-      <Table.Td ta="right">{most === undefined || most.k < 2 ? <Missing>–</Missing> : <span title={texts.one.passesAllHelp(most.k)}>{texts.one.passesAll(most.k)} {formatRate(most.all)}</span>}</Table.Td>
+      <Table.Td ta="right">{most === undefined || most.k < 2 ? <Missing>–</Missing> : <span title={texts.one.passesAllHelp(most.k)}>{most.k === tries ? null : `${texts.one.passesAll(most.k)} `}{formatRate(most.all)}</span>}</Table.Td>
       <Table.Td ta="right">{figures.flake_rate == null ? <Missing>–</Missing> : formatRate(figures.flake_rate)}</Table.Td>
       <Table.Td ta="right">{figures.errors ?? 0}</Table.Td>
       <Table.Td ta="right">{figures.missing ?? 0}</Table.Td>
@@ -57,21 +57,22 @@ function Resources({ variant }: { variant: VariantFigures }) {
     variant.cost_usd == null ? null : `${formatUsd(variant.cost_usd.p50)} / ${formatUsd(variant.cost_usd.p95)}`,
     variant.ms == null ? null : `${formatDuration(variant.ms.p50)} / ${formatDuration(variant.ms.p95)}`,
   ].filter((it) => it !== null);
-  return <Text size="xs" c="dimmed" fw={400} title={texts.one.resources}>{parts.map((it) => <span key={it} style={{ display: "block" }}>{it}</span>)}</Text>;
+  return <Text size="xs" c="dimmed" fw={400} style={{ whiteSpace: "nowrap" }}>{parts.map((it) => <span key={it} style={{ display: "block" }}>{it}</span>)}</Text>;
 }
 
 /** `order`: the variants as the eval names them; the first is what the others are compared with. */
 export function VariantTable({ figures, order, isLive }: { figures: Figures; order: readonly string[]; isLive: boolean }) {
   const variants = [...(figures.variants ?? [])].sort((a, b) => order.indexOf(a.variant) - order.indexOf(b.variant));
   if (variants.length === 0) return null;
+  const tries = Math.max(0, ...variants.flatMap((it) => (it.scorers ?? []).map((scorer) => (scorer.passes ?? []).at(-1)?.k ?? 0)));
   return (
-    <Panel title={texts.one.figures} description={isLive ? texts.one.soFar : undefined} isFlush>
+    <Panel title={texts.one.figures} description={isLive ? `${texts.one.soFar} ${texts.one.resources}` : texts.one.resources} isFlush>
       <div className={classes.scroll} style={{ border: 0 }} tabIndex={0} role="region" aria-label={texts.tableOf(texts.one.figures)}>
         <Table>
           <Table.Thead><Table.Tr>
-            <Table.Th>{texts.columns.variants}</Table.Th><Table.Th>{texts.one.scorer}</Table.Th><Table.Th>{texts.one.rate}</Table.Th><Table.Th ta="right">pass^k</Table.Th><Table.Th ta="right">{texts.one.flaky}</Table.Th><Table.Th ta="right">{texts.one.errors}</Table.Th><Table.Th ta="right">{texts.one.missing}</Table.Th>
+            <Table.Th>{texts.columns.variants}</Table.Th><Table.Th>{texts.one.scorer}</Table.Th><Table.Th>{texts.one.rate}</Table.Th><Table.Th ta="right">{tries < 2 ? texts.one.passesK : <span title={texts.one.passesAllHelp(tries)}>{texts.one.passesAll(tries)}</span>}</Table.Th><Table.Th ta="right">{texts.one.flaky}</Table.Th><Table.Th ta="right">{texts.one.errors}</Table.Th><Table.Th ta="right">{texts.one.missing}</Table.Th>
           </Table.Tr></Table.Thead>
-          {variants.map((it) => <Table.Tbody key={it.variant}>{(it.scorers ?? []).map((scorer, index) => <ScorerRow key={scorer.scorer} variant={index === 0 ? it : null} figures={scorer} span={it.scorers?.length ?? 1} />)}</Table.Tbody>)}
+          {variants.map((it) => <Table.Tbody key={it.variant}>{(it.scorers ?? []).map((scorer, index) => <ScorerRow key={scorer.scorer} variant={index === 0 ? it : null} figures={scorer} span={it.scorers?.length ?? 1} tries={tries} />)}</Table.Tbody>)}
         </Table>
       </div>
     </Panel>
@@ -85,7 +86,7 @@ export function ComparisonTable({ comparison }: { comparison: Comparison }) {
       {(comparison.scorers ?? []).map((it) => (
         <div key={it.scorer} className={classes.step}>
           <Group gap="sm" wrap="wrap"><Verdict verdict={it.verdict} label={it.scorer} /><Difference value={it.difference} interval={it.interval} /><Text span size="xs" c="dimmed" title={texts.comparing.pHelp}>{it.p_adjusted == null ? null : `${texts.comparing.p} ${it.p_adjusted.toFixed(3)}`}</Text><Text span size="xs" c="dimmed">{texts.comparing.inCases(it.cases ?? 0)}</Text></Group>
-          <Text size="sm" mt={4}>{it.reason}{it.smallest_effect == null ? null : ` ${texts.comparing.smallest(formatPoints(it.smallest_effect))}`}</Text>
+          <Text size="sm" mt={4}>{it.reason}</Text>
           {([["onlyFirst", it.only_first], ["onlySecond", it.only_second], ["rescored", it.rescored]] as const).map(([name, ids]) => (ids === undefined || ids.length === 0 ? null : <Text key={name} size="xs" c="dimmed" style={{ overflowWrap: "anywhere" }}>{texts.comparing[name]}: {ids.join(", ")}</Text>))}
         </div>
       ))}

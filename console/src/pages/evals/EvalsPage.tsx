@@ -2,9 +2,9 @@
 import { Button, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi, Link, useNavigate } from "@tanstack/react-router";
-import { useMemo } from "react";
 
-import { datasetsQuery, evalsQuery, type EvalRecord } from "../../api/evals";
+import { datasetsQuery, fetchEvals, type EvalRecord } from "../../api/evals";
+import { usePagedList } from "../../api/paging";
 import { evals as texts } from "../../texts/evals";
 import { shell } from "../../texts/shell";
 import { ui } from "../../texts/ui";
@@ -12,7 +12,8 @@ import { useChangeSearch } from "../../ui/address";
 import { DataTable, type DataColumn } from "../../ui/DataTable";
 import { Missing, Verdicts } from "../../ui/evals/parts";
 import { describeSpent } from "../../ui/evals/words";
-import { Filters } from "../../ui/Filters";
+import { ShowDemo } from "../../ui/DemoData";
+import { Filters, WITH_DEMO } from "../../ui/Filters";
 import { formatCount } from "../../ui/format";
 import { GatedButton } from "../../ui/GatedButton";
 import { Page } from "../../ui/Page";
@@ -42,30 +43,30 @@ export function EvalsPage() {
 }
 
 function List() {
-  const { new: edited, dataset, draft, status, sort, columns } = route.useSearch();
+  const { new: edited, dataset, draft, status, demo, sort, columns } = route.useSearch();
   const change = useChangeSearch();
   const navigate = useNavigate();
   // The form of a new eval names its dataset in the address too.
   const filter = edited === undefined ? dataset : undefined;
-  const list = useQuery(evalsQuery(filter));
+  const list = usePagedList<EvalRecord>(["eval", "pages", filter, status, demo], (cursor, signal) => fetchEvals({ dataset: filter, status, demo }, cursor, signal));
   const { data: datasets = [] } = useQuery(datasetsQuery);
-  const rows = useMemo(() => (list.data ?? []).filter((it) => status === undefined || it.status === status), [list.data, status]);
   const start = <GatedButton scope="eval" variant="filled" onClick={() => change({ new: NEW })}>{texts.start.open}</GatedButton>;
-  const isFiltered = filter !== undefined || status !== undefined;
-  const isBlank = rows.length === 0 && !isFiltered;
+  const isFiltered = filter !== undefined || status !== undefined || demo !== undefined;
+  const isBlank = list.rows.length === 0 && !isFiltered;
   const actions = <><Button renderRoot={(props) => <Link to="/compare" {...props} />}>{texts.compare}</Button><Button renderRoot={(props) => <Link to="/calibration" {...props} />}>{texts.calibration}</Button></>;
   return (
     <Page title={shell.pages.evals} description={texts.description} actions={actions}>
-      {list.isError ? <Failure error={list.error} onRetry={() => void list.refetch()} /> : list.data === undefined ? <Loading /> : (
+      {list.isError ? <Failure error={list.error} onRetry={() => void list.refetch()} /> : list.isPending ? <Loading /> : (
         <DataTable
-          label={shell.pages.evals} rows={rows} columns={COLUMNS} rowId={(it) => it.eval_id} address={{ sort, columns }} onAddress={change}
+          label={shell.pages.evals} rows={list.rows} columns={COLUMNS} rowId={(it) => it.eval_id} address={{ sort, columns }} onAddress={change}
+          hasMore={list.hasNextPage} isLoadingMore={list.isFetchingNextPage} onMore={() => void list.fetchNextPage()}
           onOpen={(it) => void navigate({ to: "/evals/$evalId", params: { evalId: it.eval_id } })}
           selectionActions={(chosen) => {
             const [second, first] = chosen;
             return first !== undefined && second !== undefined && chosen.length === 2 ? <Button variant="filled" onClick={() => void navigate({ to: "/compare", search: { first: first.eval_id, second: second.eval_id } })}>{texts.compareSelected}</Button> : <Text size="sm" c="dimmed">{texts.compareTwo}</Text>;
           }}
-          toolbar={isBlank ? undefined : <><Filters values={{ dataset: filter, status }} onChange={change} choices={[{ name: "dataset", label: texts.dataset, options: datasets.map((it) => it.id), width: 180 }, { name: "status", label: texts.status, options: texts.statuses }]} />{start}</>}
-          empty={isFiltered ? <Empty title={texts.emptyFiltered} action={<Button onClick={() => change({ dataset: undefined, status: undefined })}>{ui.clear}</Button>} /> : <Empty title={texts.empty} action={start} command={texts.command}>{texts.emptyHelp}</Empty>}
+          toolbar={isBlank ? undefined : <><Filters values={{ dataset: filter, status, demo }} onChange={change} choices={[{ name: "dataset", label: texts.dataset, options: datasets.map((it) => it.id), width: 180 }, { name: "status", label: texts.status, options: texts.statuses }, WITH_DEMO]} />{start}</>}
+          empty={isFiltered ? <Empty title={texts.emptyFiltered} action={<Button onClick={() => change({ dataset: undefined, status: undefined, demo: undefined })}>{ui.clear}</Button>} /> : <Empty title={texts.empty} action={<>{start}<ShowDemo onShow={() => change({ demo: "true" })} /></>} command={texts.command}>{texts.emptyHelp}</Empty>}
         />
       )}
       <StartDrawer isOpen={edited !== undefined} from={edited} dataset={dataset} draft={draft} onClose={() => change({ new: undefined, dataset: undefined, draft: undefined })} />

@@ -1,26 +1,28 @@
 /** Plans an eval: what is tried with which dataset, how often, and what it may cost; an estimate comes before anything is spent. */
-import { Button, Checkbox, Drawer, Fieldset, Group, NumberInput, Select, Stack, TagsInput, Text, Textarea, TextInput } from "@mantine/core";
+import { Button, Checkbox, Fieldset, Group, NumberInput, Select, Stack, TagsInput, Text, Textarea, TextInput } from "@mantine/core";
 import { useDebouncedValue } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { useMemo, useState } from "react";
 
 import { capabilitiesQuery } from "../../api/config";
-import { useIsManaged, useMay } from "../../api/caller";
-import { draftsQuery } from "../../api/drafts";
+import { useMay } from "../../api/caller";
 import { describeError } from "../../api/errors";
 import { datasetsQuery, estimateEval, evalQuery, evalsQuery, startEval, type EvalSpec } from "../../api/evals";
 import { agentsQuery } from "../../api/queries";
 import { evals as texts } from "../../texts/evals";
 import { ui } from "../../texts/ui";
+import { FormDrawer } from "../../ui/FormDialogs";
 import { describeSpent, formatUsd } from "../../ui/evals/words";
 import { isEvalId } from "../../ui/evals/ids";
+import { LIVE } from "../../ui/evals/sources";
+import { useSources } from "../../ui/evals/useSources";
 import { formatTokens } from "../../ui/format";
 import { GatedButton } from "../../ui/GatedButton";
 import { noteDone } from "../../ui/notices";
 import { Refusal } from "../../ui/Problems";
 import { Failure, Loading } from "../../ui/states";
-import { LIVE, makeForm, makeVariant, readSpec, writeSpec, type EvalForm, type VariantForm } from "./spec";
+import { makeForm, makeVariant, readSpec, writeSpec, type EvalForm, type VariantForm } from "./spec";
 
 /** What the address says instead of the id of an eval to run again. */
 export const NEW = "+";
@@ -35,30 +37,22 @@ export function StartDrawer(props: Props) {
   const before = useQuery({ ...evalQuery(from ?? ""), enabled: isAgain });
   const form = useMemo(() => (!isAgain ? makeForm(dataset ?? null, draft ?? null) : before.data === undefined ? undefined : readSpec(before.data.spec)), [isAgain, dataset, draft, before.data]);
   return (
-    <Drawer opened={isOpen} onClose={onClose} title={start.title} size="xl" closeButtonProps={{ "aria-label": ui.close }}>
+    <FormDrawer opened={isOpen} onClose={onClose} title={start.title} size="xl" closeButtonProps={{ "aria-label": ui.close }}>
       {!isOpen ? null : before.isError ? <Failure error={before.error} /> : form === undefined ? <Loading /> : <StartForm key={from} given={form} onClose={onClose} />}
-    </Drawer>
+    </FormDrawer>
   );
 }
 
-/** What the configuration of a variant can come from. */
-function useSources(): { value: string; label: string }[] {
-  const may = useMay();
-  const isManaged = useIsManaged();
-  const { data: drafts = [] } = useQuery({ ...draftsQuery, enabled: isManaged && may("config") });
-  return [{ value: LIVE, label: start.live }, ...drafts.map((it) => ({ value: `draft:${it.id}`, label: start.draftOf(it.title || it.id) }))];
-}
+type VariantProps = { form: VariantForm; no: number; agents: readonly string[]; models: readonly string[]; onChange: (next: VariantForm) => void; onRemove: (() => void) | null };
 
-type VariantProps = { form: VariantForm; no: number; sources: readonly { value: string; label: string }[]; agents: readonly string[]; models: readonly string[]; onChange: (next: VariantForm) => void; onRemove: (() => void) | null };
-
-function VariantFields({ form, no, sources, agents, models, onChange, onRemove }: VariantProps) {
-  const known = sources.some((it) => it.value === form.source) ? sources : [...sources, { value: form.source, label: form.source }];
+function VariantFields({ form, no, agents, models, onChange, onRemove }: VariantProps) {
+  const sources = useSources(form.source);
   return (
     <Fieldset legend={start.variant(no)} p="sm">
       <Stack gap="xs">
         <Group grow gap="xs" align="flex-start" preventGrowOverflow={false}>
           <TextInput label={start.name} required miw={120} value={form.name} error={isEvalId(form.name) ? undefined : ui.none} onChange={(event) => onChange({ ...form, name: event.currentTarget.value })} />
-          <Select label={start.source} miw={140} data={[...known]} allowDeselect={false} value={form.source} onChange={(value) => onChange({ ...form, source: value ?? LIVE })} />
+          <Select label={start.source} miw={140} data={sources} allowDeselect={false} value={form.source} onChange={(value) => onChange({ ...form, source: value ?? LIVE })} />
           <Select label={start.agent} miw={140} data={[...agents]} searchable clearable placeholder={ui.none} title={start.agentHelp} value={form.agent} onChange={(value) => onChange({ ...form, agent: value })} />
           <Select label={start.model} miw={140} data={[...models]} searchable clearable placeholder={ui.none} value={form.model} onChange={(value) => onChange({ ...form, model: value })} />
         </Group>
@@ -96,7 +90,6 @@ function StartForm({ given, onClose }: { given: EvalForm; onClose: () => void })
   const { data: agents = [] } = useQuery(agentsQuery);
   const { data: capabilities } = useQuery({ ...capabilitiesQuery, enabled: may("config"), retry: false });
   const { data: earlier = [] } = useQuery({ ...evalsQuery(form.dataset ?? ""), enabled: form.dataset !== null });
-  const sources = useSources();
   const models = (capabilities?.models ?? []).map((it) => String((it as { id?: unknown }).id ?? ""));
   const spec = useMemo(() => writeSpec(form), [form]);
   const change = (part: Partial<EvalForm>) => setForm((now) => ({ ...now, ...part }));
@@ -125,7 +118,7 @@ function StartForm({ given, onClose }: { given: EvalForm; onClose: () => void })
         </Group>
         <Text size="sm" fw={550} component="h2">{start.variants}</Text>
         <Text size="xs" c="dimmed">{start.variantsHelp}</Text>
-        {form.variants.map((it, index) => <VariantFields key={index} form={it} no={index + 1} sources={sources} agents={agents.map((agent) => agent.id)} models={models} onChange={(next) => changeVariant(index, next)} onRemove={form.variants.length === 1 ? null : () => change({ variants: form.variants.filter((_, at) => at !== index) })} />)}
+        {form.variants.map((it, index) => <VariantFields key={index} form={it} no={index + 1} agents={agents.map((agent) => agent.id)} models={models} onChange={(next) => changeVariant(index, next)} onRemove={form.variants.length === 1 ? null : () => change({ variants: form.variants.filter((_, at) => at !== index) })} />)}
         <Group><Button onClick={() => change({ variants: [...form.variants, makeVariant(`variant-${form.variants.length + 1}`)] })}>{start.addVariant}</Button></Group>
         <Fieldset legend={start.options} p="sm">
           <Stack gap="xs">

@@ -1,5 +1,6 @@
 /** What a person fills in for an eval, and the spec that it makes. Pure. */
 import type { EvalSpec, Variant } from "../../api/evals";
+import { LIVE, writeSource } from "../../ui/evals/sources";
 import type { JsonObject } from "../../ui/schema/model";
 
 export type VariantForm = { name: string; agent: string | null; model: string | null; /** `live`, `draft:ID` or `publication:NO`. */ source: string; instructions: string; changes: JsonObject };
@@ -7,8 +8,6 @@ export type EvalForm = {
   dataset: string | null; mode: NonNullable<EvalSpec["mode"]>; repeats: string; variants: readonly VariantForm[]; baseline: string | null; onMiss: string; tags: readonly string[]; cases: readonly string[];
   judge: string | null; costUsd: string; tokens: string; minutes: string; hasDrafts: boolean; stopEarly: boolean; /** What the form has no field for, as the eval before had it. */ rest: Partial<EvalSpec>;
 };
-
-export const LIVE = "live";
 
 export function makeVariant(name: string): VariantForm {
   return { name, agent: null, model: null, source: LIVE, instructions: "", changes: {} };
@@ -25,12 +24,11 @@ function readNumber(text: string): number | undefined {
 }
 
 function writeVariant({ name, agent, model, source, instructions, changes }: VariantForm): Variant {
-  const [kind, id] = source.split(/:(.*)/s);
   return {
     name,
     ...(agent === null ? {} : { agent_id: agent }),
     ...(model === null ? {} : { model_id: model }),
-    ...(kind === "draft" ? { draft_id: id ?? "" } : kind === "publication" ? { publication: Number(id) } : {}),
+    ...writeSource(source),
     ...(instructions.trim() === "" ? {} : { instructions }),
     ...(Object.keys(changes).length === 0 ? {} : { changes: changes as Record<string, unknown> }),
   };

@@ -8,6 +8,7 @@ import { useEffect, type ReactNode } from "react";
 
 import { root } from "../../api/address";
 import { useMay } from "../../api/caller";
+import { workersQuery } from "../../api/cluster";
 import { headQuery } from "../../api/config";
 import { openTicketCountQuery } from "../../api/openTickets";
 import { agentsQuery, systemInfoQuery } from "../../api/queries";
@@ -21,7 +22,7 @@ import { Failure, Loading } from "../../ui/states";
 import { findUnknown, listNeeds, type Need } from "./attention";
 import { FirstStart } from "./FirstStart";
 import classes from "./Home.module.css";
-import { dayQuery, deadQuery, healthQuery, modelsQuery, publicationsQuery, recentQuery, spendQuery, summaryQuery, workersQuery } from "./queries";
+import { dayQuery, deadQuery, healthQuery, modelsQuery, publicationsQuery, recentQuery, spendQuery, summaryQuery } from "./queries";
 import type { BudgetStatus, Counted } from "./types";
 
 function Needs({ needs, isPending }: { needs: readonly Need[]; isPending: boolean }) {
@@ -83,7 +84,7 @@ function Tiles() {
       {dead === undefined ? null : <Tile label={texts.deadLetters} to="/queue" search={{ view: dead.letters.count === 0 && dead.outbox.count > 0 ? "outbox" : "dead" }} isBad={dead.letters.count + dead.outbox.count > 0} value={showCount(dead.letters)} detail={texts.outboxCount(showCount(dead.outbox))} />}
       {models === undefined ? null : <Tile label={texts.models} to="/models" isBad={open.length > 0} value={open.length === 0 ? formatCount(models.length) : `${formatCount(models.length - open.length)} / ${formatCount(models.length)}`} detail={open.length === 0 ? texts.modelsHealthy : texts.modelsOpen(open.map((it) => it.model_id).join(", "))} />}
       {spend === undefined ? null : <Tile label={texts.spend} to="/cost" value={formatCost(spend.total.cost_nanos ?? 0)} detail={`${texts.spendRuns(formatCount(spend.total.runs ?? 0))} · ${describeBudgets(spend.budgets)}`} />}
-      {workers === undefined ? null : <Tile label={texts.workers} to="/workers" value={formatCount(workers.length)} detail={texts.slots(workers.reduce((sum, it) => sum + (it.running ?? 0), 0), workers.reduce((sum, it) => sum + (it.slots ?? 0), 0))} />}
+      {workers === undefined ? null : <Tile label={texts.workers} to="/cluster" value={formatCount(workers.length)} detail={texts.slots(workers.reduce((sum, it) => sum + (it.running ?? 0), 0), workers.reduce((sum, it) => sum + (it.slots ?? 0), 0))} />}
       {head === undefined ? null : <Tile label={texts.head} to="/changes" value={head.publication === null ? texts.code : `#${head.publication}`} />}
     </div>
   );
@@ -97,7 +98,7 @@ function Recent() {
       <div className={classes.needs}>
         {runs.map((it) => (
           <Link key={it.run_id} to="/runs/$runId" params={{ runId: it.run_id }} className={classes.row}>
-            <Status value={it.termination?.type === "error" ? "failed" : it.status} label={it.termination?.type === "error" ? texts.failed : undefined} />
+            <span className={classes.status}><Status value={it.termination?.type === "error" ? "failed" : it.status} label={it.termination?.type === "error" ? texts.failed : undefined} /></span>
             <Text size="sm">{it.agent_id}</Text><ShortId id={it.run_id} /><Text span ml="auto"><Age at={it.created_at} /></Text>
           </Link>
         ))}
@@ -155,12 +156,15 @@ function Body() {
   );
 }
 
+const UNHEALTHY = { value: "error", label: texts.unhealthy };
+const HEALTH_LOOKS: Record<string, { value: string; label: string }> = { healthy: { value: "healthy", label: texts.healthy }, degraded: { value: "waiting", label: texts.degraded } };
+
 export function HomePage() {
   const may = useMay();
   const { data: info } = useQuery({ ...systemInfoQuery, enabled: may("read") });
   const { data: health } = useQuery(healthQuery);
   const description = health === undefined ? undefined : (
-    <Group gap="sm" component="span" display="inline-flex"><Status value={health.status === "healthy" ? "healthy" : "error"} label={health.status === "healthy" ? texts.healthy : texts.unhealthy} />{info === undefined ? null : <span>{info.agents} agents · {info.store} · {info.version}</span>}</Group>
+    <Group gap="sm" component="span" display="inline-flex"><Status {...(HEALTH_LOOKS[health.status] ?? UNHEALTHY)} />{info === undefined ? null : <span>{info.agents} agents · {info.store} · {info.version}</span>}</Group>
   );
   return <Page title={shell.pages.home} description={description}>{may("read") ? <Body /> : null}</Page>;
 }

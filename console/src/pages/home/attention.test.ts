@@ -11,10 +11,16 @@ test("a healthy server with nothing open needs no person", () => {
 
 test("what is broken comes before what asks, each with its page", () => {
   const needs = listNeeds({ health: { status: "unhealthy", components: { store: "unavailable" } }, tickets: { count: 2, oldest: 0 }, dead: { letters: { count: 100, isMore: true }, outbox: NONE }, models: [{ model_id: "m", state: "open" }], failed: 3 }, 120_000);
-  expect(needs.map((it) => [it.level, it.path])).toEqual([["bad", "/workers"], ["bad", "/models"], ["bad", "/queue"], ["asks", "/approvals"], ["asks", "/runs"]]);
+  expect(needs.map((it) => [it.level, it.path])).toEqual([["bad", "/cluster"], ["bad", "/models"], ["bad", "/queue"], ["asks", "/approvals"], ["asks", "/runs"]]);
   expect(needs[0]?.text).toContain("store: unavailable");
   expect(needs[2]?.text).toBe("100+ dead letters");
   expect(needs[3]?.detail).toBe("oldest 2 min ago");
+});
+
+test("a degraded server works: it asks for a look, and nothing is broken", () => {
+  const needs = listNeeds({ health: { status: "degraded", components: { store: "ok", carrier: "down" } } }, 0);
+  expect(needs).toMatchObject([{ level: "asks", path: "/cluster" }]);
+  expect(needs[0]?.text).toContain("carrier: down");
 });
 
 test("what could not be asked for is not nothing; what the caller may not see is", () => {

@@ -20,7 +20,7 @@ export type Unknown = { name: FactName; why: string };
 export type FactName = keyof typeof PLACES;
 
 /** Where a person finds out what this page does not know. */
-const PLACES = { tickets: "/approvals", dead: "/queue", models: "/models", workers: "/workers", head: "/changes", day: "/runs" } as const;
+const PLACES = { tickets: "/approvals", dead: "/queue", models: "/models", workers: "/cluster", head: "/changes", day: "/runs" } as const;
 
 type Asked = { isPending: boolean; fetchStatus: string; error: unknown };
 
@@ -42,12 +42,15 @@ export function listNeeds({ health, tickets, dead, models, failed, head, workers
   const needs: Need[] = unknown.map((it) => ({ key: `unknown:${it.name}`, level: "bad", text: texts.needs.unknown(texts.facts[it.name]), detail: it.why, path: PLACES[it.name] }));
   if (health !== undefined && health.status !== "healthy") {
     const parts = Object.entries(health.components ?? {}).filter(([, state]) => state !== "ok").map(([name, state]) => texts.component(name, state)).join(", ");
-    needs.push({ key: "health", level: "bad", text: texts.needs.unhealthy(parts === "" ? health.status : parts), path: "/workers" });
+    const shown = parts === "" ? health.status : parts;
+    // Degraded: everything still happens, later.
+    if (health.status === "degraded") needs.push({ key: "health", level: "asks", text: texts.needs.degraded(shown), path: "/cluster" });
+    else needs.push({ key: "health", level: "bad", text: texts.needs.unhealthy(shown), path: "/cluster" });
   }
   const open = models?.filter((it) => it.state !== "closed") ?? [];
   if (open.length > 0) needs.push({ key: "breakers", level: "bad", text: texts.needs.breakers(open.map((it) => it.model_id).join(", ")), path: "/models" });
   for (const worker of workers ?? []) {
-    if (worker.problem !== null && worker.problem !== undefined) needs.push({ key: `worker:${worker.id}`, level: "bad", text: texts.needs.worker(worker.id, worker.problem), path: "/workers" });
+    if (worker.problem !== null && worker.problem !== undefined) needs.push({ key: `worker:${worker.id}`, level: "bad", text: texts.needs.worker(worker.id, worker.problem), path: "/cluster" });
   }
   if (dead !== undefined && dead.letters.count > 0) needs.push({ key: "dead", level: "bad", text: texts.needs.dead(show(dead.letters)), path: "/queue", search: { view: "dead" } });
   if (dead !== undefined && dead.outbox.count > 0) needs.push({ key: "outbox", level: "bad", text: texts.needs.outbox(show(dead.outbox)), path: "/queue", search: { view: "outbox" } });

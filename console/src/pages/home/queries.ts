@@ -56,11 +56,6 @@ export const modelsQuery = queryOptions({
   queryFn: async ({ signal }) => (await need(api.GET("/v1/system/models", { signal }))).items,
 });
 
-export const workersQuery = queryOptions({
-  queryKey: ["worker", "list"],
-  queryFn: async ({ signal }) => (await need(api.GET("/v1/system/workers", { signal }))).items,
-});
-
 export const spendQuery = queryOptions({
   queryKey: ["usage", "today"],
   queryFn: async ({ signal }) => {

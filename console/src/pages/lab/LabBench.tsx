@@ -1,27 +1,30 @@
 /** What is changed in a recorded run, the replay of it, and what becomes of the change: a draft, or a case. */
-import { Button, Checkbox, Grid, Group, NumberInput, Select, Stack, Textarea } from "@mantine/core";
+import { Button, Checkbox, Grid, Group, NumberInput, Select, Stack, Text, Textarea } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { useEffect, useRef, useState } from "react";
 
-import { useIsManaged, useMay } from "../../api/caller";
+import { useMay } from "../../api/caller";
 import { capabilitiesQuery, loadFacts, loadRecord } from "../../api/config";
-import { createDraft, draftsQuery, makeWrite, saveRecord } from "../../api/drafts";
+import { createDraft, makeWrite, saveRecord } from "../../api/drafts";
 import { refreshKinds } from "../../api/queries";
+import { agent } from "../../texts/agent";
 import { evals } from "../../texts/evals";
 import { lab as texts } from "../../texts/lab";
 import { CaptureDialog } from "../../ui/evals/CaptureDialog";
+import { LIVE } from "../../ui/evals/sources";
+import { useSources } from "../../ui/evals/useSources";
 import { GatedButton } from "../../ui/GatedButton";
 import { noteDone, noteError } from "../../ui/notices";
 import { Panel } from "../../ui/Panel";
 import { Refusal } from "../../ui/Problems";
-import { ValueForm } from "../../ui/SchemaForm";
-import { isObject, type JsonObject } from "../../ui/schema/model";
+import { SchemaForm, ValueForm } from "../../ui/SchemaForm";
+import { isObject, type JsonObject, type JsonSchema } from "../../ui/schema/model";
 import { Loading } from "../../ui/states";
 import { LabResult } from "./LabResult";
 import { replayRun, type Recording, type Replayed } from "./replaying";
-import { agentOf, hasChanges, LIVE, listChanges, makeForm, modelOf, writeReplay, type LabForm } from "./variant";
+import { agentOf, hasChanges, listChanges, makeForm, modelOf, rulesOf, writeReplay, type LabForm } from "./variant";
 
 /** Runs replays one at a time; leaving the page stops waiting for one. */
 function useReplay(recording: Recording) {
@@ -58,29 +61,45 @@ function useReplay(recording: Recording) {
 async function saveAsDraft(form: LabForm, recording: Recording): Promise<string> {
   const agentId = agentOf(recording);
   let draft = await createDraft(texts.draftTitle(agentId));
-  const put = async (namespace: "agents" | "tools", id: string, changes: JsonObject) => {
+  const put = async (namespace: "agents" | "tools", id: string, change: (live: JsonObject) => JsonObject) => {
     const [live, facts] = await Promise.all([loadRecord(namespace, id), loadFacts(namespace, id)]);
-    draft = await saveRecord(draft, namespace, id, makeWrite(facts.owner, live, { ...live, ...changes }));
+    draft = await saveRecord(draft, namespace, id, makeWrite(facts.owner, live, { ...live, ...change(live) }));
   };
-  const changes = listChanges(form, recording);
-  if (Object.keys(changes).length > 0) await put("agents", agentId, changes);
-  for (const [tool, description] of Object.entries(form.tools)) await put("tools", tool, { description });
+  if (Object.keys(listChanges(form, recording)).length > 0) await put("agents", agentId, (live) => listChanges(form, recording, live));
+  for (const [tool, description] of Object.entries(form.tools)) await put("tools", tool, () => ({ description }));
   await refreshKinds("config");
   return draft.id;
 }
 
 const FIELDS = { type: "object", additionalProperties: true } as const;
 
+type RulesProps = { rules: JsonObject | null; schema: JsonSchema | undefined; tools: readonly string[]; onChange: (rules: JsonObject) => void };
+
+/** The permission rules of the agent, in the form that its own page has for them. */
+function RulesField({ rules, schema, tools, onChange }: RulesProps) {
+  const [isOpen, setOpen] = useState(false);
+  if (schema === undefined) return null;
+  return (
+    <details onToggle={(event) => setOpen(event.currentTarget.open)}>
+      <summary>{agent.rules.title}</summary>
+      {!isOpen ? null : (
+        <Stack gap="xs" mt="xs">
+          <Text size="xs" c="dimmed">{rules === null ? agent.rules.noPlugin : agent.rules.help}</Text>
+          {rules === null ? <Group><Button onClick={() => onChange({ rules: [] })}>{agent.rules.turnOn}</Button></Group> : <SchemaForm label={agent.rules.title} schema={schema} value={rules} suggestions={{ tool: tools }} onChange={onChange} />}
+        </Stack>
+      )}
+    </details>
+  );
+}
+
 function ChangeForm({ form, recording, onChange }: { form: LabForm; recording: Recording; onChange: (part: Partial<LabForm>) => void }) {
   const may = useMay();
-  const isManaged = useIsManaged();
-  const { data: drafts = [] } = useQuery({ ...draftsQuery, enabled: isManaged && may("config") });
+  const sources = useSources(form.source);
   const { data: capabilities } = useQuery({ ...capabilitiesQuery, enabled: may("config"), retry: false });
   const [tool, setTool] = useState<string | null>(null);
   const tools = recording.config.tools ?? [];
   const models = (capabilities?.models ?? []).map((it) => String((it as { id?: unknown }).id ?? ""));
   const described = tools.find((it) => it.id === tool)?.description ?? "";
-  const sources = [{ value: LIVE, label: evals.start.live }, ...drafts.map((it) => ({ value: `draft:${it.id}`, label: evals.start.draftOf(it.title || it.id) }))];
   const isChanging = form.mode === "what_if" || form.mode === "simulate";
   const describe = (text: string) => {
     if (tool === null) return;
@@ -98,9 +117,10 @@ function ChangeForm({ form, recording, onChange }: { form: LabForm; recording: R
         <>
           <Textarea label={texts.prompt} description={texts.promptHelp(agentOf(recording))} autosize minRows={4} maxRows={16} value={form.prompt} onChange={(event) => onChange({ prompt: event.currentTarget.value })} />
           <Select label={texts.model} placeholder={texts.recordedModel(modelOf(recording))} data={models} clearable searchable value={form.model} onChange={(value) => onChange({ model: value })} />
-          {tools.length === 0 ? null : <Select label={texts.tool} description={texts.toolHelp} placeholder={texts.chooseTool} data={tools.map((it) => ({ value: it.id, label: it.id in form.tools ? `${it.id} *` : it.id }))} clearable searchable value={tool} onChange={setTool} />}
+          {tools.length === 0 ? null : <Select label={texts.tool} description={texts.toolHelp} placeholder={texts.chooseTool} data={tools.map((it) => ({ value: it.id, label: Object.hasOwn(form.tools, it.id) ? `${it.id} *` : it.id }))} clearable searchable value={tool} onChange={setTool} />}
           {tool === null ? null : <Textarea aria-label={`${texts.tool} ${tool}`} autosize minRows={2} value={form.tools[tool] ?? described} onChange={(event) => describe(event.currentTarget.value)} />}
-          <details><summary>{texts.rules}</summary><ValueForm label={texts.rulesHelp} schema={FIELDS} value={form.changes} onChange={(next) => onChange({ changes: isObject(next) ? next : {} })} /></details>
+          <RulesField rules={form.rules ?? rulesOf(recording)} schema={capabilities?.plugins.find((it) => it.id === "permission")?.config_schemas[0]?.schema} tools={tools.map((it) => it.id)} onChange={(rules) => onChange({ rules })} />
+          <details><summary>{texts.fields}</summary><ValueForm label={texts.fieldsHelp} schema={FIELDS} value={form.changes} onChange={(next) => onChange({ changes: isObject(next) ? next : {} })} /></details>
           <Select label={texts.onMiss} data={Object.entries(evals.start.misses).map(([value, label]) => ({ value, label }))} allowDeselect={false} value={form.onMiss} onChange={(value) => onChange({ onMiss: value ?? "diverge" })} />
         </>
       ) : null}

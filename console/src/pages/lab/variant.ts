@@ -1,10 +1,12 @@
 /** What is changed in the lab: as a variant of a replay, and as writes into a draft. Pure. */
-import type { JsonObject } from "../../ui/schema/model";
+import { isSame } from "../../api/changes";
+import { LIVE, writeSource } from "../../ui/evals/sources";
+import { isObject, type JsonObject } from "../../ui/schema/model";
 import type { Recording, ReplaySpec } from "./replaying";
 
-export type LabForm = { mode: NonNullable<ReplaySpec["mode"]>; fromStep: number; source: string; model: string | null; prompt: string; tools: Readonly<Record<string, string>>; changes: JsonObject; onMiss: string; keepGoing: boolean };
+export type LabForm = { mode: NonNullable<ReplaySpec["mode"]>; fromStep: number; source: string; model: string | null; prompt: string; tools: Readonly<Record<string, string>>; /** The permission rules; `null`: as the run had them. */ rules: JsonObject | null; changes: JsonObject; onMiss: string; keepGoing: boolean };
 
-export const LIVE = "live";
+const PERMISSION = "permission";
 
 /** The agent that the run ended with, or began with. */
 export function agentOf(recording: Recording): string {
@@ -23,13 +25,42 @@ export function modelOf(recording: Recording): string {
   return agent?.model_id ?? recording.steps?.find((it) => it.model !== undefined)?.model ?? "";
 }
 
-export function makeForm(recording: Recording, step: number): LabForm {
-  return { mode: "what_if", fromStep: Math.max(1, step), source: LIVE, model: null, prompt: promptOf(recording), tools: {}, changes: {}, onMiss: "live_none", keepGoing: true };
+/** The agent as the run had it. */
+function specOf(recording: Recording): JsonObject {
+  const found = (recording.config.agents ?? {})[agentOf(recording)];
+  return isObject(found as JsonObject | undefined) ? (found as JsonObject) : {};
 }
 
-/** Fields of the agent that the form changes. */
-export function listChanges(form: LabForm, recording: Recording): JsonObject {
-  return { ...form.changes, ...(form.model === null ? {} : { model_id: form.model }), ...(form.prompt === promptOf(recording) ? {} : { system_prompt: form.prompt }) };
+function readSections(spec: JsonObject): JsonObject {
+  return isObject(spec.sections) ? spec.sections : {};
+}
+
+function readPlugins(spec: JsonObject): readonly string[] {
+  return Array.isArray(spec.plugin_ids) ? (spec.plugin_ids as readonly string[]) : [];
+}
+
+/** The permission rules that the run had; `null`: none, every call passed. */
+export function rulesOf(recording: Recording): JsonObject | null {
+  const spec = specOf(recording);
+  if (!readPlugins(spec).includes(PERMISSION)) return null;
+  const { [PERMISSION]: rules } = readSections(spec);
+  return isObject(rules) ? rules : {};
+}
+
+/** An agent with the rules of the form: its other sections and plugins stay. */
+function writeRules(form: LabForm, recording: Recording, spec: JsonObject): JsonObject {
+  if (form.rules === null || isSame(form.rules, rulesOf(recording))) return {};
+  const plugins = readPlugins(spec);
+  return { sections: { ...readSections(spec), [PERMISSION]: form.rules }, ...(plugins.includes(PERMISSION) ? {} : { plugin_ids: [...plugins, PERMISSION] }) };
+}
+
+export function makeForm(recording: Recording, step: number): LabForm {
+  return { mode: "what_if", fromStep: Math.max(1, step), source: LIVE, model: null, prompt: promptOf(recording), tools: {}, rules: null, changes: {}, onMiss: "live_none", keepGoing: true };
+}
+
+/** Fields of an agent that the form changes: of the one in the recording, or of the one that the changes are saved for. */
+export function listChanges(form: LabForm, recording: Recording, spec: JsonObject = specOf(recording)): JsonObject {
+  return { ...writeRules(form, recording, spec), ...form.changes, ...(form.model === null ? {} : { model_id: form.model }), ...(form.prompt === promptOf(recording) ? {} : { system_prompt: form.prompt }) };
 }
 
 export function hasChanges(form: LabForm, recording: Recording): boolean {
@@ -38,15 +69,15 @@ export function hasChanges(form: LabForm, recording: Recording): boolean {
 
 export function writeReplay(form: LabForm, recording: Recording): ReplaySpec {
   const isChanged = form.mode === "what_if" || form.mode === "simulate";
-  const [kind, id] = form.source.split(/:(.*)/s);
+  const changes = { ...writeRules(form, recording, specOf(recording)), ...form.changes };
   const variant = {
     name: "lab",
     agent_id: agentOf(recording),
-    ...(kind === "draft" ? { draft_id: id } : kind === "publication" ? { publication: Number(id) } : {}),
+    ...writeSource(form.source),
     ...(form.model === null ? {} : { model_id: form.model }),
     ...(form.prompt === promptOf(recording) ? {} : { instructions: form.prompt }),
     ...(Object.keys(form.tools).length === 0 ? {} : { tool_descriptions: form.tools }),
-    ...(Object.keys(form.changes).length === 0 ? {} : { changes: form.changes }),
+    ...(Object.keys(changes).length === 0 ? {} : { changes }),
   };
   return { mode: form.mode, from_step: form.fromStep, keep_going: form.keepGoing, ...(isChanged ? { variant, tools: { on_miss: form.onMiss } } : {}) };
 }

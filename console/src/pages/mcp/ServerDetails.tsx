@@ -93,7 +93,7 @@ function Drift({ row }: { row: ServerRow }) {
   const [isPublishing, setPublishing] = useState(false);
   const drift = row.status?.drift ?? [];
   const accept = async (message: string) => {
-    await publishRecord("mcp-servers", row.id, { spec: { ...stripAdded(row.record), pins: acceptDrift(row.record, drift) } }, message, row.facts?.revision);
+    await publishRecord("mcp-servers", row.id, { spec: { ...stripAdded(row.record), pins: acceptDrift(row.record, drift) } }, message, row.facts?.revision ?? 0);
     noteDone(texts.accepted(drift.length));
     await refreshKinds("config", "agent", "audit");
   };

@@ -1,5 +1,5 @@
 /** One fact: its text, where it came from, and what can be done with it. */
-import { Button, Drawer, Group, NumberInput, Stack, Textarea, Title } from "@mantine/core";
+import { Button, Checkbox, Group, NumberInput, Stack, Textarea, Title } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState, type ReactNode } from "react";
@@ -9,6 +9,7 @@ import { isGone } from "../../api/errors";
 import { refreshKinds } from "../../api/queries";
 import { memory as texts } from "../../texts/memory";
 import { ui } from "../../texts/ui";
+import { FormDrawer } from "../../ui/FormDialogs";
 import { formatTime } from "../../ui/format";
 import { GatedButton } from "../../ui/GatedButton";
 import { noteDone } from "../../ui/notices";
@@ -24,22 +25,25 @@ export type Fact = Schemas["FactView"];
 
 /** What the drawer says instead of an id when a fact is to be added. */
 export const NEW = "+";
-const DAY_MS = 86_400_000;
 
 export function FactForm({ owner, fact, onDone }: { owner: Owner; fact?: Fact; onDone: (id?: string) => void }) {
   const [text, setText] = useState(fact?.text ?? "");
-  const [days, setDays] = useState<number | string>(fact?.expires_at == null ? "" : Math.max(1, Math.round((fact.expires_at - Date.now()) / DAY_MS)));
+  const [days, setDays] = useState<number | string>("");
+  const [isLasting, setLasting] = useState(false);
+  const { timeZone } = useSettings();
   const [error, setError] = useState<unknown>(null);
   const [isBusy, setBusy] = useState(false);
   const save = async () => {
     setBusy(true);
     setError(null);
-    const body = { text, ttl_ms: readDays(days) };
+    const ttl_ms = isLasting ? null : readDays(days);
+    // An edit without a new time keeps the one that the fact has.
+    const edit = isLasting || ttl_ms !== null ? { text, ttl_ms } : { text };
     const query = ownerQuery(owner);
     try {
       const saved = await need(fact === undefined
-        ? api.POST("/v1/memory/facts", { params: { query }, body })
-        : api.PUT("/v1/memory/facts/{fact_id}", { params: { path: { fact_id: fact.id }, query }, body }));
+        ? api.POST("/v1/memory/facts", { params: { query }, body: { text, ttl_ms } })
+        : api.PUT("/v1/memory/facts/{fact_id}", { params: { path: { fact_id: fact.id }, query }, body: edit }));
       noteDone(fact === undefined ? texts.added : texts.saved);
       await refreshKinds("memory", "audit");
       onDone(saved.id);
@@ -52,7 +56,8 @@ export function FactForm({ owner, fact, onDone }: { owner: Owner; fact?: Fact; o
   return (
     <Stack gap="sm">
       <Textarea data-autofocus label={texts.text} description={fact === undefined ? texts.addHelp : undefined} required autosize minRows={3} maxRows={16} value={text} onChange={(event) => setText(event.currentTarget.value)} />
-      <NumberInput label={texts.days} description={texts.daysHelp} min={0} hideControls value={days} onChange={setDays} maw={260} />
+      <NumberInput label={texts.days} description={fact?.expires_at == null ? texts.daysHelp : texts.daysKept(formatTime(fact.expires_at, timeZone))} min={0} hideControls value={days} onChange={setDays} disabled={isLasting} maw={260} />
+      {fact?.expires_at == null ? null : <Checkbox label={texts.lasting} checked={isLasting} onChange={(event) => setLasting(event.currentTarget.checked)} />}
       <Refusal error={error} />
       <Group gap="xs" justify="flex-end">
         <Button onClick={() => onDone()}>{ui.cancel}</Button>
@@ -104,8 +109,8 @@ export function FactDrawer({ owner, id, onClose, onForget }: Props) {
   });
   const title = isNew ? texts.add : <CopyableId id={id ?? ""} chars={30} />;
   return (
-    <Drawer opened={id !== undefined} onClose={onClose} title={title} closeButtonProps={{ "aria-label": ui.close }}>
+    <FormDrawer opened={id !== undefined} onClose={onClose} title={title} closeButtonProps={{ "aria-label": ui.close }}>
       {id === undefined ? null : isNew ? <FactForm owner={owner} onDone={onClose} /> : isGone(error) ? <Empty title={texts.gone} /> : error !== null ? <Failure error={error} onRetry={() => void refetch()} /> : data === undefined ? <Loading /> : <Details key={data.id} owner={owner} fact={data} onForget={onForget} />}
-    </Drawer>
+    </FormDrawer>
   );
 }

@@ -1,11 +1,12 @@
 /** Adds a document to a collection: typed, or from a file. */
-import { Autocomplete, Button, Drawer, FileInput, Group, SegmentedControl, Stack, Text, Textarea, TextInput } from "@mantine/core";
+import { Autocomplete, Button, FileInput, Group, SegmentedControl, Stack, Text, Textarea, TextInput } from "@mantine/core";
 import { useState } from "react";
 
 import { api, need } from "../../api/client";
 import { refreshKinds } from "../../api/queries";
 import { memory as texts } from "../../texts/memory";
 import { ui } from "../../texts/ui";
+import { FormDrawer } from "../../ui/FormDialogs";
 import { GatedButton } from "../../ui/GatedButton";
 import { noteDone } from "../../ui/notices";
 import { Refusal } from "../../ui/Problems";
@@ -16,9 +17,9 @@ type Props = { isOpen: boolean; collection: string | undefined; collections: rea
 
 export function IngestDrawer(props: Props) {
   return (
-    <Drawer opened={props.isOpen} onClose={() => props.onClose()} title={texts.ingest} closeButtonProps={{ "aria-label": ui.close }}>
+    <FormDrawer opened={props.isOpen} onClose={() => props.onClose()} title={texts.ingest} closeButtonProps={{ "aria-label": ui.close }}>
       {props.isOpen ? <IngestForm {...props} /> : null}
-    </Drawer>
+    </FormDrawer>
   );
 }
 

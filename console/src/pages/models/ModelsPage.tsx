@@ -14,7 +14,7 @@ import { ui } from "../../texts/ui";
 import { useChangeSearch } from "../../ui/address";
 import { DataTable, type DataColumn } from "../../ui/DataTable";
 import { Filters } from "../../ui/Filters";
-import { formatCost, formatCount, formatDuration, formatPercent, formatTokens } from "../../ui/format";
+import { formatCount, formatDuration, formatPercent, formatSpent, formatTokens } from "../../ui/format";
 import { GatedButton } from "../../ui/GatedButton";
 import { Page } from "../../ui/Page";
 import { Age, Status } from "../../ui/parts";
@@ -52,7 +52,7 @@ const MODEL_COLUMNS: readonly DataColumn<ModelRow>[] = [
   { id: "p50", header: texts.columns.p50, cell: (it) => ((it.health?.calls ?? 0) === 0 ? ui.none : formatDuration(it.health?.p50_ms ?? 0)), sortValue: (it) => it.health?.p50_ms ?? 0, isRight: true },
   { id: "p95", header: texts.columns.p95, cell: (it) => ((it.health?.calls ?? 0) === 0 ? ui.none : formatDuration(it.health?.p95_ms ?? 0)), sortValue: (it) => it.health?.p95_ms ?? 0, isRight: true },
   { id: "tokens", header: texts.columns.tokens, cell: (it) => formatTokens((it.health?.input_tokens ?? 0) + (it.health?.output_tokens ?? 0)), sortValue: (it) => (it.health?.input_tokens ?? 0) + (it.health?.output_tokens ?? 0), isRight: true },
-  { id: "cost", header: texts.columns.cost, cell: (it) => formatCost(it.health?.cost_nanos ?? 0), sortValue: (it) => it.health?.cost_nanos ?? 0, isRight: true },
+  { id: "cost", header: texts.columns.cost, cell: (it) => formatSpent(it.health?.cost_nanos ?? 0, (it.health?.input_tokens ?? 0) + (it.health?.output_tokens ?? 0)) ?? ui.none, sortValue: (it) => it.health?.cost_nanos ?? 0, isRight: true },
   { id: "price", header: texts.columns.price, cell: (it) => show(describePrice(it.record)) },
   { id: "window", header: texts.columns.window, cell: (it) => (typeof it.record?.context_window === "number" ? formatTokens(it.record.context_window) : show(null)), isRight: true, isHiddenAtFirst: true },
   { id: "retry", header: texts.columns.retry, cell: (it) => <Age at={it.health?.retry_at} />, sortValue: (it) => it.health?.retry_at ?? null, isHiddenAtFirst: true },

@@ -55,7 +55,7 @@ function Depth() {
 }
 
 function readView(given: string | undefined): View | null {
-  return given !== undefined && given in texts.views ? (given as View) : null;
+  return given !== undefined && Object.hasOwn(texts.views, given) ? (given as View) : null;
 }
 
 export function QueuePage() {

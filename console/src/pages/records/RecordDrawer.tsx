@@ -1,26 +1,31 @@
 /** Creates or edits one record, in a form from the schema of its namespace or as JSON; it is checked while it is typed, and saved in a draft or published with a message. */
 import { Alert, Button, Drawer, Group, Loader, SegmentedControl, Stack, Text, TextInput } from "@mantine/core";
-import { useQuery } from "@tanstack/react-query";
+import { queryOptions, useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { useEffect, useMemo, useRef, useState, type RefObject } from "react";
 
-import { schemaQuery, type Namespace } from "../../api/config";
-import { stripAdded } from "../../api/drafts";
+import { loadFacts, loadVersion, schemaQuery, type Namespace } from "../../api/config";
+import { fetchDrafts, stripAdded, type Draft, type DraftSummary } from "../../api/drafts";
+import { callerQuery } from "../../api/queries";
+import { changes } from "../../texts/changes";
 import { records as texts } from "../../texts/records";
 import { ui } from "../../texts/ui";
 import { CodeEditor } from "../../ui/code/CodeEditor";
 import { useConfirm } from "../../ui/confirm";
 import { GatedButton } from "../../ui/GatedButton";
+import { MergeDialog } from "../../ui/merge/MergeDialog";
+import { noteError } from "../../ui/notices";
 import { JsonText } from "../../ui/parts";
 import { Problems, Refusal } from "../../ui/Problems";
 import { dropReadOnly, readObject } from "../../ui/recordText";
 import { SchemaForm } from "../../ui/SchemaForm";
 import type { JsonObject, JsonSchema } from "../../ui/schema/model";
-import { Loading } from "../../ui/states";
+import { Failure, Loading } from "../../ui/states";
 import { useLeaveGuard } from "../../ui/useLeaveGuard";
+import { ChooseDraft } from "./ChooseDraft";
 import { PublishDialog } from "./parts";
-import { useDelete, useRecords, type RecordRow } from "./useRecords";
-import { useRecordEditor, type RecordEditor } from "./useRecordEditor";
+import { useDelete, useRecords } from "./useRecords";
+import { useRecordEditor, type Begun, type RecordEditor } from "./useRecordEditor";
 
 /** What the address says instead of an id when a record is to be made; no id can have this character. */
 export const NEW = "+";
@@ -69,19 +74,38 @@ type InDrawer = { id: string; unsaved: RefObject<boolean> };
 function LoadedRecord(props: Props & InDrawer) {
   const { namespace, id, first } = props;
   const { data: given } = useQuery(schemaQuery(namespace));
-  const { list, rows } = useRecords(namespace);
+  const { list } = useRecords(namespace);
   const schema = useMemo(() => (given === undefined ? undefined : orderFields(given, first ?? [])), [given, first]);
-  const row = rows.find((it) => it.id === id);
-  if (schema === undefined || list.data === undefined || (id !== NEW && row?.facts === undefined)) return <Loading rows={4} />;
-  if (row?.facts?.owner === "code" && !OVERRIDABLE.includes(namespace)) return <Stack><Alert color="gray">{texts.ofCode}</Alert><JsonText value={row.record} maxHeight="70vh" /></Stack>;
-  return <Editor {...props} schema={schema} row={row} taken={list.data.map((it) => it.id)} />;
+  const begun = useQuery(begunQuery(namespace, id));
+  if (begun.isError && begun.data === undefined) return <Failure error={begun.error} onRetry={() => void begun.refetch()} />;
+  if (schema === undefined || list.data === undefined || begun.data === undefined) return <Loading rows={4} />;
+  const { version, owner } = begun.data;
+  if (version !== null && owner === "code" && !OVERRIDABLE.includes(namespace)) return <Stack><Alert color="gray">{texts.ofCode}</Alert><JsonText value={version.record} maxHeight="70vh" /></Stack>;
+  return <Editor {...props} schema={schema} given={begun.data} taken={list.data.map((it) => it.id)} />;
 }
 
-type EditorProps = Props & InDrawer & { schema: JsonSchema; row: RecordRow | undefined; taken: readonly string[] };
+/** What an edit begins with: the record and its revision of one read, so that it is published over nothing that was not seen. */
+function begunQuery(namespace: Namespace, id: string) {
+  return queryOptions({
+    queryKey: ["config", "begun", namespace, id],
+    queryFn: async ({ signal }): Promise<Begun> => (id === NEW ? { version: null, owner: undefined } : { version: await loadVersion(namespace, id, signal), owner: (await loadFacts(namespace, id)).owner }),
+    refetchInterval: false,
+    gcTime: 0,
+  });
+}
 
-function Editor({ namespace, name, schema, row, taken, unsaved, onClose, onPublished, template = {}, hide = [], multiline, suggestions }: EditorProps) {
-  const [initial] = useState(() => (row === undefined ? { id: "", ...template } : stripAdded(dropReadOnly(row.record, schema))));
-  const editor = useRecordEditor({ namespace, live: row?.record, facts: row?.facts, taken }, initial);
+type EditorProps = Props & InDrawer & { schema: JsonSchema; given: Begun; taken: readonly string[] };
+
+function Editor({ namespace, name, schema, given, taken, unsaved, onClose, onPublished, template = {}, hide = [], multiline, suggestions }: EditorProps) {
+  const confirm = useConfirm();
+  const { data: caller } = useQuery(callerQuery);
+  const read = (record: JsonObject) => stripAdded(dropReadOnly(record, schema));
+  const [initial] = useState(() => (given.version === null ? { id: "", ...template } : read(given.version.record)));
+  const confirmKeep = ({ title }: Draft) => confirm({ title: texts.keepTitle(editor.id), body: <Text size="sm">{texts.keepBody(title || changes.untitled)}</Text>, confirm: texts.keep });
+  const editor: RecordEditor = useRecordEditor({ namespace, begun: given, taken, read, confirmKeep }, initial);
+  const { begun, clash } = editor;
+  const isNew = begun.version === null;
+  const [drafts, setDrafts] = useState<readonly DraftSummary[] | null>(null);
   const [look, setLook] = useState("form");
   const [isBad, setBad] = useState(false);
   /** Text that is no JSON yet is kept while the form is shown. */
@@ -95,18 +119,28 @@ function Editor({ namespace, name, schema, row, taken, unsaved, onClose, onPubli
     return () => { unsaved.current = false; };
   }, [unsaved, mine, initial, typed]);
   useLeaveGuard(() => unsaved.current, () => Promise.resolve(false));
-  const save = async () => {
-    const draft = await editor.saveInDraft();
+  const finish = (draft: Draft | null) => {
     if (draft === null) return;
     unsaved.current = false;
     onClose();
     void navigate({ to: "/changes", search: { draft: draft.id } });
   };
+  const save = (draftId: string | null) => {
+    setDrafts(null);
+    void editor.saveInDraft(draftId).then(finish);
+  };
+  /** Asks for the draft, unless there is none. */
+  const beginSave = async () => {
+    const found = await fetchDrafts().catch(noteError);
+    if (found?.length === 0) save(null);
+    else setDrafts(found ?? null);
+  };
   const publish = async (message: string) => {
-    await editor.publish(message);
+    if (!(await editor.publish(message))) return false;
     unsaved.current = false;
     onClose();
     onPublished?.(id);
+    return true;
   };
   const changeLook = (next: string) => {
     setBad(next === "json" && typed !== null);
@@ -117,20 +151,31 @@ function Editor({ namespace, name, schema, row, taken, unsaved, onClose, onPubli
     <Stack gap="sm">
       <Group justify="space-between" gap="xs">
         <SegmentedControl aria-label={texts.look} value={look} onChange={changeLook} data={[{ value: "form", label: texts.form }, { value: "json", label: texts.json }]} />
-        {row?.facts === undefined ? null : <Text size="xs" c="dimmed">{texts.owner}: {texts.owners[row.facts.owner] ?? row.facts.owner} · {texts.revision(row.facts.revision)}</Text>}
+        {begun.version === null ? null : <Text size="xs" c="dimmed">{texts.owner}: {texts.owners[begun.owner ?? ""] ?? begun.owner} · {texts.revision(begun.version.revision)}</Text>}
       </Group>
-      {row === undefined ? <TextInput label={texts.id} description={texts.idHelp} required withAsterisk autoFocus value={id} error={id === "" ? undefined : editor.idProblem} onChange={(event) => edit({ ...mine, id: event.currentTarget.value })} /> : null}
+      {isNew ? <TextInput label={texts.id} description={texts.idHelp} required withAsterisk autoFocus value={id} error={id === "" ? undefined : editor.idProblem} onChange={(event) => edit({ ...mine, id: event.currentTarget.value })} /> : null}
+      {begun === given ? null : <Alert color="gray" role="status">{texts.merged}</Alert>}
       {look === "form"
         ? <SchemaForm label={name} schema={schema} value={mine} onChange={edit} onBadText={setBad} problems={editor.onFields} hide={["id", ...hide]} multiline={multiline} suggestions={suggestions} />
-        : <RecordText id={id} mine={mine} typed={typed} onChange={edit} onTyped={(text) => { setTyped(text); setBad(text !== null); }} />}
+        : <RecordText key={begun === given ? "given" : "merged"} id={id} mine={mine} typed={typed} onChange={edit} onTyped={(text) => { setTyped(text); setBad(text !== null); }} />}
       <State editor={editor} isBad={isBad} hasFields={look === "form"} />
       <Group justify="flex-end" gap="xs">
-        {row === undefined ? null : <GatedButton scope="publish" color="red" variant="outline" mr="auto" onClick={() => void remove(id).then((is) => { if (is) onClose(); })}>{texts.delete}</GatedButton>}
+        {begun.version === null ? null : <GatedButton scope="publish" color="red" variant="outline" mr="auto" onClick={() => void remove(id, begun.version?.revision ?? 0).then((is) => { if (is) onClose(); })}>{texts.delete}</GatedButton>}
         <Button onClick={onClose}>{ui.cancel}</Button>
-        <GatedButton scope="config" reason={reason} loading={editor.isBusy} onClick={() => void save()}>{texts.save}</GatedButton>
+        <GatedButton scope="config" reason={reason} loading={editor.isBusy} onClick={() => void beginSave()}>{texts.save}</GatedButton>
         <GatedButton scope="publish" reason={reason} variant="filled" onClick={() => setPublishing(true)}>{texts.publish}</GatedButton>
       </Group>
       <PublishDialog title={texts.publishTitle(id)} isOpen={isPublishing} onClose={() => setPublishing(false)} onPublish={publish} />
+      {drafts === null ? null : <ChooseDraft drafts={drafts} person={caller?.id ?? ""} namespace={namespace} id={id} onClose={() => setDrafts(null)} onChoose={save} />}
+      {clash === null ? null : (
+        <MergeDialog
+          title={"draft" in clash ? texts.draftClash(clash.draft.title || changes.untitled) : texts.liveClash(id)}
+          versions={clash}
+          apply={"draft" in clash || clash.into !== undefined ? texts.saveHere : texts.takeMerged}
+          onCancel={editor.forgetClash}
+          onResolve={(merged) => void editor.resolve(merged).then(finish)}
+        />
+      )}
     </Stack>
   );
 }

@@ -95,7 +95,7 @@ function RecordDetails<Row extends RecordRow>({ row, namespace, details, isEdita
           {isEditable ? (
             <>
               <GatedButton scope="config" onClick={onEdit}>{records.edit}</GatedButton>
-              <GatedButton scope="publish" color="red" variant="outline" onClick={() => void remove(row.id).then((is) => { if (is) onClose(); })}>{records.delete}</GatedButton>
+              <GatedButton scope="publish" color="red" variant="outline" loading={row.facts === undefined} onClick={() => void remove(row.id, row.facts?.revision ?? 0).then((is) => { if (is) onClose(); })}>{records.delete}</GatedButton>
             </>
           ) : null}
         </Group>

@@ -23,9 +23,9 @@ export function Owner({ owner, hasDrift = false }: { owner: string | undefined; 
 export const OWNER_COLUMN: DataColumn<RecordRow> = { id: "owner", header: texts.owner, cell: (it) => <Owner owner={it.facts?.owner} hasDrift={it.facts?.drift} />, sortValue: (it) => it.facts?.owner ?? "" };
 export const UPDATED_COLUMN: DataColumn<RecordRow> = { id: "updated", header: texts.updated, cell: (it) => <Age at={it.facts === undefined || it.facts.updated_at === 0 ? null : it.facts.updated_at} />, sortValue: (it) => it.facts?.updated_at ?? 0 };
 
-type PublishProps = { title: string; isOpen: boolean; onClose: () => void; onPublish: (message: string) => Promise<void>; children?: ReactNode };
+type PublishProps = { title: string; isOpen: boolean; onClose: () => void; onPublish: (message: string) => Promise<boolean | void>; children?: ReactNode };
 
-/** Asks for the message of a publication; a refusal stays in the dialog with all its problems. */
+/** Asks for the message of a publication; a refusal stays in the dialog with all its problems. After false the message stays for the next try. */
 export function PublishDialog({ title, isOpen, onClose, onPublish, children }: PublishProps) {
   const [message, setMessage] = useState("");
   const [isBusy, setBusy] = useState(false);
@@ -34,8 +34,7 @@ export function PublishDialog({ title, isOpen, onClose, onPublish, children }: P
     setBusy(true);
     setError(null);
     try {
-      await onPublish(message.trim());
-      setMessage("");
+      if ((await onPublish(message.trim())) !== false) setMessage("");
       onClose();
     } catch (caught) {
       setError(caught);

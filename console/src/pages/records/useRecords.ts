@@ -17,18 +17,19 @@ export function useRecords(namespace: Namespace) {
   return { list, rows };
 }
 
-/** Deletes a record after a question; tells whether it did. */
-export function useDelete(namespace: Namespace): (id: string) => Promise<boolean> {
+/** Deletes a record as it was seen, after a question; tells whether it did. */
+export function useDelete(namespace: Namespace): (id: string, revision: number) => Promise<boolean> {
   const confirm = useConfirm();
-  return async (id) => {
+  return async (id, revision) => {
     if (!(await confirm({ title: texts.deleteTitle(id), body: texts.deleteBody, confirm: texts.delete, isDangerous: true }))) return false;
     try {
-      await deleteRecord(namespace, id);
+      await deleteRecord(namespace, id, revision);
       noteDone(texts.deleted(id));
       await refreshKinds("config", "agent", "model", "audit", "usage");
       return true;
     } catch (error) {
       noteError(error);
+      await refreshKinds("config");
       return false;
     }
   };

@@ -8,9 +8,9 @@ import classes from "./waterfall.module.css";
 const PLACES = 240;
 const HEIGHTS = { problem: 20, tool: 16, model: 12, step: 5, wait: 5 } as const;
 
-type Props = { /** The id of the chart that it moves. */ chartId: string; rows: readonly SpanRow[]; axis: Axis; left: number; shown: number; onMove: (left: number) => void };
+type Props = { /** Where the time of the chart begins and ends beside it. */ from: number; to: number; /** The id of the chart that it moves. */ chartId: string; rows: readonly SpanRow[]; axis: Axis; left: number; shown: number; onMove: (left: number) => void };
 
-export function Minimap({ chartId, rows, axis, left, shown, onMove }: Props) {
+export function Minimap({ from, to, chartId, rows, axis, left, shown, onMove }: Props) {
   const box = useRef<HTMLDivElement>(null);
   const marks = useMemo(() => joinMarks(buildMinimap(rows, axis, PLACES)), [rows, axis]);
   const part = Math.min(1, shown / axis.width);
@@ -28,7 +28,7 @@ export function Minimap({ chartId, rows, axis, left, shown, onMove }: Props) {
   };
   return (
     <div
-      ref={box} className={classes.map} role="scrollbar" aria-label={texts.waterfall.minimap} aria-orientation="horizontal" aria-controls={chartId} aria-valuemin={0} aria-valuemax={100}
+      ref={box} className={classes.map} style={{ marginLeft: from, marginRight: to }} role="scrollbar" aria-label={texts.waterfall.minimap} aria-orientation="horizontal" aria-controls={chartId} aria-valuemin={0} aria-valuemax={100}
       aria-valuenow={Math.round(part >= 1 ? 0 : (at / (1 - part)) * 100)} tabIndex={0} onKeyDown={onKeyDown}
       onPointerDown={(event) => { event.currentTarget.setPointerCapture(event.pointerId); moveTo(event); }} onPointerMove={(event) => { if (event.buttons === 1) moveTo(event); }}
     >

@@ -7,11 +7,17 @@ import type { ReactNode } from "react";
 import { run as texts } from "../../texts/run";
 import { formatCost, formatCount, formatTokens } from "../../ui/format";
 import { Age, CopyIcon, ShortId, Time, Took } from "../../ui/parts";
-import { deliveryQuery, type Run } from "./queries";
+import { deliveryQuery, workflowQuery, type Run } from "./queries";
 import classes from "./run.module.css";
 
 function Fact({ name, children }: { name: string; children: ReactNode }) {
   return <div className={classes.fact}><dt>{name}</dt><dd>{children}</dd></div>;
+}
+
+/** A workflow's steps are those of its journal: it asks no model by itself. */
+function WorkflowSteps({ runId }: { runId: string }) {
+  const { data: view } = useQuery(workflowQuery(runId));
+  return view === undefined ? "…" : formatCount(view.steps.length);
 }
 
 export function RunFacts({ run }: { run: Run }) {
@@ -33,7 +39,7 @@ export function RunFacts({ run }: { run: Run }) {
       <Fact name={texts.facts.origin}>{run.adapter === "internal" ? run.origin : run.adapter.replaceAll("_", "-")}</Fact>
       <Fact name={texts.facts.started}><Age at={run.started_at ?? run.created_at} /></Fact>
       <Fact name={texts.facts.took}><Took from={run.started_at} to={run.finished_at} /></Fact>
-      <Fact name={texts.facts.steps}>{formatCount(run.steps)}</Fact>
+      <Fact name={texts.facts.steps}>{run.is_workflow ? <WorkflowSteps runId={run.run_id} /> : formatCount(run.steps)}</Fact>
       <Fact name={texts.facts.tokens}>{texts.tokensInOut(formatTokens(run.input_tokens ?? 0), formatTokens(run.output_tokens ?? 0))}</Fact>
       {cost == null ? null : <Fact name={texts.facts.cost}>{formatCost(cost)}</Fact>}
       {delivery == null ? null : (

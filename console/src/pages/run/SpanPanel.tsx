@@ -10,7 +10,7 @@ import { datasets } from "../../texts/datasets";
 import { lab } from "../../texts/lab";
 import { run as texts } from "../../texts/run";
 import { CaptureDialog } from "../../ui/evals/CaptureDialog";
-import { formatCost, formatDuration, formatTokens } from "../../ui/format";
+import { formatCost, formatDuration, formatOffset, formatTokens } from "../../ui/format";
 import { CopyableId, JsonText } from "../../ui/parts";
 import { Failure, Loading } from "../../ui/states";
 import type { Logged } from "./eventRows";
@@ -42,7 +42,7 @@ export function SidePanel({ title, onClose, children }: { title: string; onClose
 function Figures({ row }: { row: SpanRow }) {
   const { span } = row;
   const figures: [string, ReactNode][] = [
-    [texts.span.start, formatDuration(row.start)],
+    [texts.span.start, formatOffset(row.start)],
     [texts.span.took, row.isOpen ? texts.waterfall.goesOn : formatDuration(row.end - row.start)],
   ];
   if (span.first_token_ms != null) figures.push([texts.span.first, formatDuration(span.first_token_ms)]);

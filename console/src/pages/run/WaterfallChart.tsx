@@ -5,7 +5,7 @@ import { IconAlertTriangle, IconChevronDown, IconChevronRight } from "@tabler/ic
 import { memo, useEffect, useId, useMemo, useState } from "react";
 
 import { run as texts } from "../../texts/run";
-import { formatDuration } from "../../ui/format";
+import { formatDuration, formatOffset } from "../../ui/format";
 import { useVirtualRows } from "../../ui/useVirtualRows";
 import { Minimap } from "./Minimap";
 import { nameSpan } from "./spanText";
@@ -111,12 +111,12 @@ export function WaterfallChart({ label, rows, isLive, end, zoom, step, chosen, s
   return (
     <div>
       <div className={classes.frame}>
-        <Minimap chartId={id} rows={rows} axis={axis} left={left} shown={room} onMove={(to) => scroller.current?.scrollTo({ left: to })} />
+        <div className={classes.mapRow}><Minimap from={labelWidth - 1} to={END_PX + 4} chartId={id} rows={rows} axis={axis} left={left} shown={room} onMove={(to) => scroller.current?.scrollTo({ left: to })} /></div>
         <div ref={ref} id={id} className={classes.scroller} style={{ height: `min(${height}px, calc(100vh - 300px))`, minHeight: Math.min(height, 220) }} tabIndex={0} role="region" aria-label={label ?? texts.waterfall.chart} onScroll={(event) => setLeft(event.currentTarget.scrollLeft)}>
           <div className={classes.canvas} style={{ width: labelWidth + axis.width + END_PX, height: rows.length * ROW_PX + HEAD_PX }}>
             <div className={classes.ruler} aria-hidden>
               <div className={classes.corner} style={{ width: labelWidth }} />
-              {ticks.map((it) => <span key={it.ms} className={classes.tick} style={{ left: labelWidth + it.x }}>{formatDuration(it.ms)}</span>)}
+              {ticks.map((it) => <span key={it.ms} className={classes.tick} style={{ left: labelWidth + it.x }}>{formatOffset(it.ms)}</span>)}
             </div>
             {axis.segments.filter((it) => it.isFold && it.x + it.width >= left - 50 && it.x <= left + room + 50).map((it) => (
               <div key={it.from} className={classes.fold} style={{ left: labelWidth + it.x, width: it.width }} title={texts.waterfall.folded(formatDuration(it.to - it.from))}>

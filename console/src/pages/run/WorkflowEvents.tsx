@@ -1,11 +1,12 @@
 /** The events that a workflow waits for, each with a form made from the schema of the step that waits. */
-import { Button, Group, Modal, Stack, TextInput } from "@mantine/core";
+import { Button, Group, Stack, TextInput } from "@mantine/core";
 import { useState } from "react";
 
 import { api, need } from "../../api/client";
 import { refreshKinds } from "../../api/queries";
 import { workflows as texts } from "../../texts/workflows";
 import { ui } from "../../texts/ui";
+import { FormModal } from "../../ui/FormDialogs";
 import { GatedButton } from "../../ui/GatedButton";
 import { noteDone } from "../../ui/notices";
 import { Refusal } from "../../ui/Problems";
@@ -61,9 +62,9 @@ export function WorkflowEvents({ view }: { view: WorkflowView }) {
         {view.waiting_events.map((it) => <GatedButton key={it} scope="invoke" variant="filled" onClick={() => setOpen(it)}>{texts.sendEvent(it)}</GatedButton>)}
         <GatedButton scope="invoke" onClick={() => setOpen("")}>{texts.sendOther}</GatedButton>
       </Group>
-      <Modal opened={open !== null} onClose={close} title={isNamed ? texts.sendEvent(open) : texts.sendOther} size="lg" closeButtonProps={{ "aria-label": ui.close }}>
+      <FormModal opened={open !== null} onClose={close} title={isNamed ? texts.sendEvent(open) : texts.sendOther} size="lg" closeButtonProps={{ "aria-label": ui.close }}>
         {open === null ? null : <EventForm key={open} runId={view.run_id} name={open} schema={schema} isNamed={isNamed} onDone={close} />}
-      </Modal>
+      </FormModal>
     </>
   );
 }

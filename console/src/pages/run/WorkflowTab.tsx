@@ -4,7 +4,7 @@ import { IconAlertTriangle } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { useMemo, useState } from "react";
 
-import { api, need, type Schemas } from "../../api/client";
+import type { Schemas } from "../../api/client";
 import { writeExact } from "../../api/exactJson";
 import { workflows as texts } from "../../texts/workflows";
 import { GatedButton } from "../../ui/GatedButton";
@@ -17,6 +17,7 @@ import { drawJournal, statusOf, type Branch, type Node } from "./journal";
 import type { TabProps } from "./RunPage";
 import classes from "./workflow.module.css";
 import { useWorkflowActions } from "./workflowActions";
+import { workflowQuery } from "./queries";
 import { WorkflowEvents } from "./WorkflowEvents";
 import { WorkflowStep } from "./WorkflowStep";
 import runClasses from "./run.module.css";
@@ -26,10 +27,6 @@ const LANES = 12;
 const NOTE_CHARS = 80;
 const ROW_PX = 48;
 const nodeKey = (node: Node) => node.path;
-
-export function workflowQuery(runId: string) {
-  return { queryKey: ["run", "workflow", runId], queryFn: ({ signal }: { signal: AbortSignal }) => need(api.GET("/v1/runs/{run_id}/workflow", { signal, params: { path: { run_id: runId } } })) };
-}
 
 type Choose = { chosen: string | undefined; onChoose: (path: string) => void };
 

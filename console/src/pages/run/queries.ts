@@ -12,6 +12,11 @@ export function runQuery(runId: string) {
   return queryOptions({ queryKey: ["run", "one", runId], queryFn: ({ signal }) => need(api.GET("/v1/runs/{run_id}", { params: { path: { run_id: runId } }, signal })) });
 }
 
+/** The journal of a workflow's run. */
+export function workflowQuery(runId: string) {
+  return queryOptions({ queryKey: ["run", "workflow", runId], queryFn: ({ signal }) => need(api.GET("/v1/runs/{run_id}/workflow", { signal, params: { path: { run_id: runId } } })) });
+}
+
 export type LoadedTimeline = { startedAt: number | null; endedAt: number | null; spans: readonly Span[]; isWhole: boolean };
 
 /** Loads the timeline page by page and shows each at once; asked again, it loads only what came after the spans that have ended. */

@@ -9,13 +9,12 @@ import { api, need, type Schemas } from "../../api/client";
 import { describeError } from "../../api/errors";
 import { usePagedList } from "../../api/paging";
 import { agentsQuery } from "../../api/queries";
-import { demo } from "../../texts/demo";
 import { schedules as texts } from "../../texts/schedules";
 import { ui } from "../../texts/ui";
 import { useChangeSearch } from "../../ui/address";
 import { DataTable, type DataColumn } from "../../ui/DataTable";
 import { ShowDemo } from "../../ui/DemoData";
-import { Filters } from "../../ui/Filters";
+import { Filters, WITH_DEMO } from "../../ui/Filters";
 import { formatCount } from "../../ui/format";
 import { GatedButton } from "../../ui/GatedButton";
 import { Panel } from "../../ui/Panel";
@@ -32,7 +31,6 @@ import { describeTiming, NEW_SCHEDULE, SCHEDULE_EXTRAS, takeSpec, type Schedule 
 const route = getRouteApi("/schedules");
 const TYPING_MS = 400;
 const PREVIEWED = 6;
-export const WITH_DEMO = { name: "demo", label: demo.filter, options: [{ value: "true", label: demo.withDemo }], width: 150 };
 
 function buildColumns(timeZone: string | undefined): readonly DataColumn<Schedule>[] {
   const named = texts.columns;

@@ -119,7 +119,7 @@ function ThreadTabs({ thread }: { thread: Thread }) {
   const { data: children } = useQuery(childrenQuery(thread.id));
   const { data: mailbox } = useQuery(mailboxQuery(thread.id));
   const counts: Partial<Record<Tab, number>> = { runs: runs?.total, tickets: tickets?.total, children: children?.total, queue: mailbox?.total };
-  const current: Tab = tab !== undefined && tab in texts.tabs ? (tab as Tab) : "conversation";
+  const current: Tab = tab !== undefined && Object.hasOwn(texts.tabs, tab) ? (tab as Tab) : "conversation";
   const names = Object.keys(texts.tabs) as Tab[];
   return (
     <Tabs value={current} onChange={(it) => change({ tab: it === null || it === "conversation" ? undefined : it, type: undefined })} keepMounted={false}>

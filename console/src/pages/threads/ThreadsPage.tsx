@@ -8,7 +8,6 @@ import { api, need, type Schemas } from "../../api/client";
 import { useMay } from "../../api/caller";
 import { usePagedList, type ListedPage } from "../../api/paging";
 import { refreshKinds } from "../../api/queries";
-import { demo } from "../../texts/demo";
 import { shell } from "../../texts/shell";
 import { threads as texts } from "../../texts/threads";
 import { ui } from "../../texts/ui";
@@ -17,7 +16,7 @@ import { useConfirm } from "../../ui/confirm";
 import { DANGER_TEXT } from "../../ui/danger";
 import { DataTable, type DataColumn } from "../../ui/DataTable";
 import { ShowDemo } from "../../ui/DemoData";
-import { Filters } from "../../ui/Filters";
+import { Filters, WITH_DEMO } from "../../ui/Filters";
 import { formatCount } from "../../ui/format";
 import { noteDone, noteError } from "../../ui/notices";
 import { Page } from "../../ui/Page";
@@ -90,7 +89,7 @@ export function ThreadsPage() {
         values={filters} onChange={change} text={{ name: "q", placeholder: texts.search }}
         choices={filters.q !== undefined ? [] : [
           { name: "root", label: texts.kinds, options: [{ value: "true", label: texts.rootsOnly }], width: 160 },
-          { name: "demo", label: demo.filter, options: [{ value: "true", label: demo.withDemo }], width: 150 },
+          WITH_DEMO,
         ]}
       />
       {filters.owner === undefined ? null : <Button variant="subtle" rightSection={<IconX size={13} />} onClick={() => change({ owner: undefined })}>{texts.ownerIs(filters.owner)}</Button>}

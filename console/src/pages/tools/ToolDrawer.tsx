@@ -1,5 +1,5 @@
 /** One tool: its schema, who has it, its description for the model, and its switch. */
-import { Badge, Button, Drawer, Group, Modal, Stack, Text, Textarea, TextInput, Title } from "@mantine/core";
+import { Badge, Button, Drawer, Group, Stack, Text, Textarea, TextInput, Title } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
 import { useEffect, useState } from "react";
 
@@ -8,6 +8,7 @@ import { refreshKinds } from "../../api/queries";
 import { records } from "../../texts/records";
 import { tools as texts } from "../../texts/tools";
 import { ui } from "../../texts/ui";
+import { FormModal } from "../../ui/FormDialogs";
 import { GatedButton } from "../../ui/GatedButton";
 import { noteDone, noteError } from "../../ui/notices";
 import { CopyableId, JsonText } from "../../ui/parts";
@@ -26,7 +27,7 @@ function ToolDetails({ tool }: { tool: ToolRow }) {
   const [isSwitching, setSwitching] = useState(false);
   const release = async () => {
     try {
-      await releaseSwitch("tool", tool.id);
+      if (tool.isOff !== undefined) await releaseSwitch(tool.isOff);
       noteDone(texts.switchedOn(tool.id));
       await refreshKinds("switch", "config", "audit");
     } catch (error) {
@@ -60,13 +61,13 @@ function DescriptionEditor({ tool }: { tool: ToolRow }) {
   useEffect(() => setText(tool.description), [tool.description]);
   if (!tool.hasRecord) return <div><Text size="sm">{tool.description}</Text><Text size="xs" c="dimmed">{texts.notOverridable}</Text></div>;
   const publish = async (message: string) => {
-    await publishRecord("tools", tool.id, { overrides: { description: text } }, message, undefined);
+    await publishRecord("tools", tool.id, { overrides: { description: text } }, message, tool.revision);
     noteDone(records.published(null));
     await refreshKinds("config", "agent", "audit");
   };
   const reset = async () => {
     try {
-      await dropOverride("tools", tool.id, "description");
+      await dropOverride("tools", tool.id, "description", tool.revision);
       noteDone(records.published(null));
       await refreshKinds("config", "agent", "audit");
     } catch (error) {
@@ -98,7 +99,7 @@ function SwitchDialog({ id, isOpen, onClose }: { id: string; isOpen: boolean; on
     }
   };
   return (
-    <Modal opened={isOpen} onClose={onClose} title={texts.switchTitle(id)} closeButtonProps={{ "aria-label": ui.close }}>
+    <FormModal opened={isOpen} onClose={onClose} title={texts.switchTitle(id)} closeButtonProps={{ "aria-label": ui.close }}>
       <form onSubmit={(event) => { event.preventDefault(); void switchOff(); }}>
         <Stack gap="sm">
           <Text size="sm">{texts.switchHelp}</Text>
@@ -106,6 +107,6 @@ function SwitchDialog({ id, isOpen, onClose }: { id: string; isOpen: boolean; on
           <Group justify="flex-end" gap="xs"><Button onClick={onClose}>{ui.cancel}</Button><Button type="submit" variant="filled" color="red" disabled={reason.trim() === ""}>{texts.switchOff.replace("…", "")}</Button></Group>
         </Stack>
       </form>
-    </Modal>
+    </FormModal>
   );
 }

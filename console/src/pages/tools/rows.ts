@@ -14,6 +14,8 @@ export type ToolRow = {
   p95: number;
   isOff: Switch | undefined;
   isOverridden: boolean;
+  /** Of its override; 0 without one. */
+  revision: number;
   hasRecord: boolean;
 };
 type Sources = {
@@ -45,6 +47,7 @@ export function listTools({ tools, records, metas, agents, stats, switches }: So
       p95: Math.max(0, ...own.map((it) => it.p95_duration_ms)),
       isOff: switches.find((it) => it.kind === "tool" && it.id === id),
       isOverridden: metas.find((it) => it.id === id)?.owner === "override",
+      revision: metas.find((it) => it.id === id)?.revision ?? 0,
       hasRecord: record !== undefined,
     };
   });

@@ -1,5 +1,5 @@
 /** Saves a run as a case of a dataset; from a run, a step of it, and a conversation. */
-import { Autocomplete, Button, Group, Modal, Stack, TagsInput, Text, TextInput } from "@mantine/core";
+import { Autocomplete, Button, Group, Stack, TagsInput, Text, TextInput } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
@@ -7,6 +7,7 @@ import { useState } from "react";
 import { captureRun, createDataset, datasetsQuery } from "../../api/evals";
 import { datasets as texts } from "../../texts/datasets";
 import { ui } from "../../texts/ui";
+import { FormModal } from "../FormDialogs";
 import { noteDone } from "../notices";
 import { Refusal } from "../Problems";
 import { isEvalId } from "./ids";
@@ -16,9 +17,9 @@ type Props = { runId: string; step?: number; isOpen: boolean; onClose: () => voi
 export function CaptureDialog(props: Props) {
   const { isOpen, onClose } = props;
   return (
-    <Modal opened={isOpen} onClose={onClose} title={texts.capture.title} closeButtonProps={{ "aria-label": ui.close }}>
+    <FormModal opened={isOpen} onClose={onClose} title={texts.capture.title} closeButtonProps={{ "aria-label": ui.close }}>
       {isOpen ? <CaptureForm {...props} /> : null}
-    </Modal>
+    </FormModal>
   );
 }
 

@@ -16,9 +16,17 @@ const TextDiff = lazyPart(() => import("../TextDiff"));
 /** What both began with, what another person saved, and what this page has. */
 export type Versions = { base: JsonObject; theirs: JsonObject; mine: JsonObject };
 
-type Props = { title: string; versions: Versions; onResolve: (merged: JsonObject) => void };
+type Props = {
+  title: string;
+  versions: Versions;
+  onResolve: (merged: JsonObject) => void;
+  /** What the button says, if what was merged is not saved at once. */
+  apply?: string;
+  /** Goes back to what was typed; without it a choice must be made. */
+  onCancel?: () => void;
+};
 
-export function MergeDialog({ title, versions, onResolve }: Props) {
+export function MergeDialog({ title, versions, onResolve, apply = texts.apply, onCancel }: Props) {
   const { base, theirs, mine } = versions;
   const [choices, setChoices] = useState<Readonly<Record<string, Side>>>({});
   const fields = useMemo(() => compareVersions(base, theirs, mine), [base, theirs, mine]);
@@ -28,7 +36,7 @@ export function MergeDialog({ title, versions, onResolve }: Props) {
       <Stack gap="sm">
         <Text size="sm" c="dimmed">{texts.help}</Text>
         {fields.map((it) => <FieldChoice key={it.path} field={it} choice={choices[it.path]} onChoose={(side) => setChoices((now) => ({ ...now, [it.path]: side }))} />)}
-        <Group justify="flex-end"><Button variant="filled" disabled={!isDone} onClick={() => onResolve(mergeVersions(base, theirs, mine, (path) => choices[path] ?? "mine"))}>{texts.apply}</Button></Group>
+        <Group justify="flex-end" gap="xs">{onCancel === undefined ? null : <Button onClick={onCancel}>{ui.cancel}</Button>}<Button variant="filled" disabled={!isDone} onClick={() => onResolve(mergeVersions(base, theirs, mine, (path) => choices[path] ?? "mine"))}>{apply}</Button></Group>
       </Stack>
     </Modal>
   );

@@ -1,9 +1,10 @@
 /** Fields of one value: texts, numbers, choices, and JSON for what no other field can edit. */
-import { Autocomplete, JsonInput, MultiSelect, NumberInput, PasswordInput, Select, Switch, TagsInput, Textarea, TextInput } from "@mantine/core";
+import { Autocomplete, JsonInput, MultiSelect, PasswordInput, Select, Switch, TagsInput, Textarea, TextInput } from "@mantine/core";
 import { useEffect, useState, type ReactNode } from "react";
 
 import { ExactNumber, parseExact, writeExact } from "../../api/exactJson";
 import { forms } from "../../texts/forms";
+import { FractionInput } from "../FractionInput";
 import { fromLocalField, toLocalField } from "../localTime";
 import { useSettings } from "../settings";
 import { useForm, useProblem, useSuggestions } from "./context";
@@ -67,7 +68,7 @@ function PlainNumberField(props: SimpleProps & { field: Extract<Field, { kind: "
     else clear();
   };
   return (
-    <NumberInput
+    <FractionInput
       {...shared}
       value={typeof value === "number" ? value : value instanceof ExactNumber ? value.text : ""}
       allowDecimal={!field.isInteger}

@@ -32,7 +32,7 @@ export function TicketArguments({ ticket, isTitled = false, maxHeight }: Props) 
         {isTitled ? <Title order={3}>{texts.arguments}</Title> : <Text size="xs" c="dimmed">{texts.arguments}</Text>}
         {isQuestion ? null : <Button variant="subtle" leftSection={<IconPencil size={14} />} onClick={() => change({ edit: isEditing ? null : startEdit(ticket, "form") })}>{isEditing ? texts.keepOriginal : texts.edit}</Button>}
       </Group>
-      <SafeJson value={given} label={`${texts.arguments}: ${ticket.ticket_id}`} maxHeight={maxHeight} />
+      <SafeJson value={given} label={`${texts.arguments}: ${ticket.ticket_id}`} maxHeight={maxHeight} mustRead={ticket.ticket_id} />
       {isQuestion ? null : <Text size="xs" c="dimmed" mt={2}>{texts.argumentsHelp}</Text>}
       {!isEditing ? null : isSchemaPending ? <Loading rows={2} /> : (
         <Box mt="sm"><EditArguments ticket={ticket} edit={edit} schema={schema.data ?? null} onEdit={(next) => change({ edit: next })} /></Box>

@@ -9,10 +9,12 @@ import { approvals as texts } from "../../texts/approvals";
 import { DANGER_TEXT } from "../danger";
 import { loadPart } from "../loadPart";
 import { noteDone } from "../notices";
+import { useReading } from "../reading";
 import { fillDefaults, getOwn, type FieldProblem, type JsonSchema } from "../schema/model";
 import { ValueForm } from "../SchemaForm";
 import { ShownText } from "../SafeText";
 import { useIsSettling } from "../settling";
+import { ReadFirst } from "./ReadFirst";
 import { readRule } from "./rule";
 import { dropWork, isChanged, makeDecision, useWork } from "./work";
 
@@ -66,8 +68,11 @@ export function TicketDecision({ ticket, onDecided }: Props) {
   const choices = Object.entries(ticket.suspension.choices ?? {});
   const isQuestion = ticket.asks === "answer";
   const isAllowed = may("decide");
+  const { isRead } = useReading();
   const isHeld = !isAllowed || isSettling;
-  const isBlocked = isHeld || work.edit?.isBad === true;
+  // What was not on the screen is not agreed to; a no needs no reading.
+  const isUnread = isHeld || !isRead;
+  const isBlocked = isUnread || work.edit?.isBad === true;
 
   const send = async () => {
     const isBlank = (schema === null || schema === undefined) && String(answer ?? "").trim() === "";
@@ -88,10 +93,11 @@ export function TicketDecision({ ticket, onDecided }: Props) {
         <Textarea label={texts.reason} description={texts.reasonHelp} inputWrapperOrder={["label", "input", "description"]} value={work.reason} autosize maxRows={4} style={{ flex: "1 1 220px" }} onChange={(event) => change({ reason: event.currentTarget.value })} />
         {isQuestion ? null : <RememberChoice ticket={ticket} value={work.scope} onChange={(scope) => change({ scope })} />}
       </Group>
+      {isAllowed ? <ReadFirst /> : null}
       <Tooltip label={texts.needsDecide} disabled={isAllowed}>
         <Group gap="xs" w="fit-content">
-          {isQuestion ? <Button variant="filled" loading={isBusy} disabled={isHeld || work.isAnswerBad} onClick={() => void send()}>{texts.answer}</Button> : choices.length > 0 ? choices.map(([name, isYes]) => (
-            <Button key={name} variant={isYes ? "filled" : "default"} loading={isBusy} disabled={isBlocked} onClick={() => approve(name)}><ShownText text={name} /></Button>
+          {isQuestion ? <Button variant="filled" loading={isBusy} disabled={isUnread || work.isAnswerBad} onClick={() => void send()}>{texts.answer}</Button> : choices.length > 0 ? choices.map(([name, isYes]) => (
+            <Button key={name} variant={isYes ? "filled" : "default"} loading={isBusy} disabled={isBlocked && (isYes || isHeld || work.edit?.isBad === true)} onClick={() => approve(name)}><ShownText text={name} /></Button>
           )) : (
             <Button variant="filled" loading={isBusy} disabled={isBlocked} onClick={() => approve()}>{isChanged(ticket, work.edit) ? texts.approveEdited : texts.approve}</Button>
           )}

@@ -3,6 +3,7 @@ import { isSame } from "../../api/changes";
 import { parseExact, writeExact } from "../../api/exactJson";
 import type { Decision, Ticket } from "../../api/decisions";
 import type { Json } from "../schema/model";
+import { forgetSeen } from "../reading";
 import { dropTyped, readTyped, useTyped, writeTyped } from "../typed";
 
 /** An edit of the arguments: the text as typed, and the last value that it had while it was JSON. */
@@ -29,6 +30,7 @@ export function editTicket(ticket: Ticket): void {
 
 export function dropWork({ ticket_id: id }: Ticket): void {
   dropTyped(placeOf(id));
+  forgetSeen(id);
 }
 
 export function writeArguments(value: unknown): string {
@@ -56,6 +58,12 @@ export function isChanged(ticket: Ticket, edit: Edit | null): boolean {
 /** What is shown and sent: the arguments of the call, or the edited ones. */
 export function readArguments(ticket: Ticket, edit: Edit | null): unknown {
   return edit === null ? (ticket.arguments ?? null) : edit.value;
+}
+
+/** Whether more than a plain yes or no was prepared: an edit, which a no does not take, or that the answer is remembered. */
+export function isPrepared(ticket: Ticket, action: Decision["action"]): boolean {
+  const { edit, scope } = readWork(ticket);
+  return scope !== "once" || (action === "resume" && isChanged(ticket, edit));
 }
 
 /** A yes or a no with everything that was prepared for it. A no takes no arguments. */

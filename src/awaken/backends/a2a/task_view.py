@@ -1,7 +1,8 @@
 """The known state of one task, combined from answers and stream events.
 
-The first end counts: later events change nothing. A task never goes back from working to
-submitted, and events of other tasks are ignored.
+The first end counts: later events change nothing. A question is no end: if the whole task says that
+it goes on, it does. A task never goes back from working to submitted, and events of other tasks are
+ignored.
 """
 
 from collections.abc import Sequence
@@ -66,7 +67,7 @@ class TaskView:
         Raises:
             RemoteMalformed: The task moved to another context.
         """
-        if not self.is_over or task.status.state is self.state:
+        if not self.is_over or self.state.is_waiting or task.status.state is self.state:
             self._adopt(task, _advance_status(self._status, task.status))
 
     def apply_event(self, event: A2aAnswer) -> None:

@@ -63,9 +63,10 @@ class Watch:
             if self._is_streaming:
                 await self._follow_stream()
             if self._view.is_over:
+                # A stream may begin with a question that was answered just before.
                 await self._confirm()
-                return
-            await self._poll()
+            else:
+                await self._poll()
             if not self._view.is_over:
                 # The first event only repeats the current state.
                 silences = 0 if self._events > before + 1 else silences + 1

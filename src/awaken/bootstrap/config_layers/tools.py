@@ -28,6 +28,7 @@ class DescribedTool:
         self.approval = approval_of(tool)
         self.check_arguments = check_of(tool)
         self.delegates_to = getattr(tool, "delegates_to", None)
+        self.hands_off_to = getattr(tool, "hands_off_to", None)
         self._descriptor = msgspec.structs.replace(tool.descriptor, description=description)
 
     @property

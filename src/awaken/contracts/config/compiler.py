@@ -89,7 +89,7 @@ class ConfigCompiler(Protocol):
         """The records that the code of this process declares, as specs, by namespace and id."""
         ...
 
-    def code_hashes(self) -> dict[str, str]:
+    def code_hashes(self) -> Mapping[str, str]:
         """Hashes of the agents and tools of the code, by `agents/id` and `tools/id`."""
         ...
 

@@ -202,6 +202,40 @@ class NoCanary(ConfigError):
     template = "No publication is being tried."
 
 
+class CanaryConflict(ConfigError):
+    """Another canary runs than the caller saw."""
+
+    code = "canary_conflict"
+    template = (
+        "The canary of publication {expected} has ended, and one of publication {actual} runs: "
+        "look at that one, then decide again."
+    )
+    expected: int
+    actual: int
+
+
+class LiveConflict(ConfigError):
+    """Another publication is live than the caller saw."""
+
+    code = "live_conflict"
+    template = (
+        "Publication {actual} is live, not {expected}: look at what changed meanwhile, then ask "
+        "again. Publication 0 is the code alone."
+    )
+    expected: int
+    actual: int
+
+
+class SwitchConflict(ConfigError):
+    """A switch was set again since the caller saw it."""
+
+    code = "switch_conflict"
+    template = "{by} has set switch {kind}/{target} again since: read why, then release it."
+    kind: str
+    target: str
+    by: str
+
+
 class UnknownSecret(ConfigError):
     """There is no stored secret of this name."""
 

@@ -65,6 +65,18 @@ class Canary(Record, frozen=True, kw_only=True):
     since: int
 
 
+class SeenCanary(StrictRecord, frozen=True, kw_only=True):
+    """The canary that a person saw and means; another one is left alone."""
+
+    publication: int
+    since: int | None = None
+    """When it began, in milliseconds since the epoch; None means any canary of the publication."""
+
+    def names(self, canary: Canary) -> bool:
+        """Whether it is this canary."""
+        return self.publication == canary.publication and self.since in (None, canary.since)
+
+
 class SwitchKind(StrEnum):
     """What a switch stops."""
 

@@ -52,6 +52,7 @@ from .storage import (
     StoreFull,
     StoreTooNew,
     StoreUnavailable,
+    TenantQueueFull,
     ThreadClaimed,
     VersionConflict,
 )
@@ -141,6 +142,7 @@ __all__ = [
     "StoreFull",
     "StoreTooNew",
     "StoreUnavailable",
+    "TenantQueueFull",
     "ThreadBusy",
     "ThreadClaimed",
     "ThreadHasWorkflow",

@@ -137,6 +137,17 @@ class QueueFull(StorageError):
     retry_after_ms: int
 
 
+class TenantQueueFull(QueueFull):
+    """A tenant has as much queued as it may; nothing was queued, and others go on."""
+
+    code = "tenant_queue_full"
+    template = (
+        "{what} has {size} queued dispatches, its limit is {limit}; wait until some have started, "
+        "and retry in {retry_after_ms} ms, or let the operator raise `queue_limit` in "
+        "`MailboxConfig.tenants`."
+    )
+
+
 class CursorExpired(StorageError):
     """What comes after the cursor was purged; read again from the start."""
 

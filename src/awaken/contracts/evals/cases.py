@@ -69,6 +69,10 @@ class Expectation(StrictRecord, frozen=True, kw_only=True):
     expected_error_type: str | None = None
 
 
+WEIGHT_MIN, WEIGHT_MAX = 1e-6, 1e6
+"""Beyond them sums of weights lose their small parts, or overflow."""
+
+
 class CaseTurn(StrictRecord, frozen=True, kw_only=True):
     """A further turn on the thread of a case."""
 
@@ -76,6 +80,8 @@ class CaseTurn(StrictRecord, frozen=True, kw_only=True):
     provider_script: tuple[ScriptedTurn, ...] = ()
     provider_script_error: str | None = None
     """Why there is no script, if the turn was captured without one."""
+    tools: ToolPolicy | None = None
+    """What answers the calls of this turn; absent: what answers those of the case."""
 
 
 class CaseStatus(StrEnum):
@@ -131,8 +137,9 @@ class Case(StrictRecord, frozen=True, kw_only=True):
         if given > 1 or (given == 0 and self.recording is None and self.user is None):
             problem = "give one of user_input, input, recording, user"
             raise InvalidValue(what=f"case '{self.id}'", problem=problem)
-        if not self.weight > 0 or self.weight == float("inf"):
-            raise InvalidValue(what=f"case '{self.id}': weight", problem="it must be positive")
+        if not WEIGHT_MIN <= self.weight <= WEIGHT_MAX:
+            problem = f"it must be positive, {WEIGHT_MIN:g} to {WEIGHT_MAX:g}"
+            raise InvalidValue(what=f"case '{self.id}': weight", problem=problem)
 
 
 class CaseEntry(Record, frozen=True, kw_only=True):
@@ -165,5 +172,7 @@ class DatasetRevision(Record, frozen=True, kw_only=True):
     """The gate of the dataset, as it was written."""
     tenant_id: str | None = None
     is_deleted: bool = False
+    is_demo: bool = False
+    """Whether it is demo data: lists leave it out unless asked, and it is not changed."""
     at: int = 0
     by: str = ""

@@ -160,7 +160,7 @@ class ReplayDiverged(ModelError):
     """A replayed run asks or does something that its recording has no answer for."""
 
     code = "diverged"
-    template = "The run diverged from its recording at step {step} ({kind}): {message}."
+    template = "The run diverged at step {step} ({kind}): {message}."
     step: int
     kind: str
 

@@ -13,6 +13,8 @@ from .scores import Score, ScorerSpec
 from .worlds import ReplayDivergence, ToolPolicy, Variant
 
 REPEATS_MAX = 50
+CELL_TIMEOUT_MS = 60_000
+"""How long a sample may take, unless its eval says otherwise."""
 
 
 class EvalMode(StrEnum):
@@ -64,7 +66,7 @@ class EvalSpec(StrictRecord, frozen=True, kw_only=True):
     judge: dict[str, Any] | None = None
     """The options of the judge of expectations, `rubric` among them."""
     concurrency: int = 4
-    cell_timeout_ms: int = 60_000
+    cell_timeout_ms: int = CELL_TIMEOUT_MS
     max_tokens_per_cell: int | None = None
     budget: EvalBudget | None = None
     baseline: str | None = None
@@ -84,6 +86,8 @@ class EvalSpec(StrictRecord, frozen=True, kw_only=True):
             raise InvalidValue(what="concurrency", problem="it must be at least 1")
         if self.repeats is not None and not 1 <= self.repeats <= REPEATS_MAX:
             raise InvalidValue(what="repeats", problem=f"it must be 1 to {REPEATS_MAX}")
+        if self.max_tokens_per_cell is not None and self.max_tokens_per_cell < 1:
+            raise InvalidValue(what="max_tokens_per_cell", problem="it must be positive")
         if self.cell_timeout_ms < 1:
             raise InvalidValue(what="cell_timeout_ms", problem="it must be positive")
 
@@ -148,6 +152,8 @@ class EvalItem(Record, frozen=True, kw_only=True):
     status: ItemStatus
     run_id: str | None = None
     scores: tuple[Score, ...] = ()
+    unscored: tuple[str, ...] = ()
+    """Further scorers of the case, by which a sample that failed fails as well."""
     usage: TokenUsage | None = None
     cost_usd: float | None = None
     ms: int | None = None
@@ -157,6 +163,14 @@ class EvalItem(Record, frozen=True, kw_only=True):
     """The final answer, bounded; it stays when the run is purged."""
     calls: tuple[str, ...] = ()
     """The tools that were called, in order."""
+    failed_calls: tuple[str, ...] = ()
+    """The tools whose calls failed, in order."""
+    agent_id: str | None = None
+    """The agent that was asked; None if nothing ran."""
+    inferences: int | None = None
+    """How many answers its model gave; None if nothing ran."""
+    failed_inferences: int = 0
+    """How often its model failed instead."""
     weight: float = 1.0
     outcome: str | None = None
     """The hash of the recording object of the sample, if it is kept."""
@@ -182,6 +196,8 @@ class EvalRecord(Record, frozen=True, kw_only=True):
     manifest_hash: str | None = None
     """The configuration that its last variant, which its gate judges, runs on."""
     tenant_id: str | None = None
+    is_demo: bool = False
+    """Whether it is demo data: nothing of it ever ran, and lists leave it out unless asked."""
     created_by: str = ""
     created_at: int = 0
     started_at: int | None = None

@@ -45,6 +45,8 @@ class RecordedCall(Record, frozen=True, kw_only=True):
     """What it asked before its result, in order."""
     ms: int = 0
     attempts: int = 1
+    digest: str | None = None
+    """The digest of the result and the updates that the run had; None: the recording has none."""
     has_run: bool = False
     """Whether its tool was executed; otherwise a gate, a check or a decision answered it."""
 
@@ -61,7 +63,9 @@ class RecordedStep(Record, frozen=True, kw_only=True):
     resumed_as: str | None = None
     """The agent that the run went on with, if it waited before this step."""
     answer: Message | None = None
-    """None if the run ended before the answer was whole."""
+    """None if the run ended before any of it."""
+    is_cut: bool = False
+    """Whether the run ended before the answer was whole."""
     model: str = ""
     usage: TokenUsage | None = None
     """None if the provider did not report it: missing, not zero."""
@@ -111,6 +115,8 @@ class RecordedRun(Record, frozen=True, kw_only=True):
     duration_ms: int | None = None
     tenant_id: str | None = None
     user_id: str | None = None
+    begun_by: tuple[str | None, ...] = ()
+    """The user whom a workflow's code sees, if it acts for another one since."""
 
 
 class RecordedConfig(Record, frozen=True, kw_only=True):
@@ -149,6 +155,8 @@ class Recording(Record, frozen=True, kw_only=True):
     steps: tuple[RecordedStep, ...] = ()
     journal: tuple[dict[str, Any], ...] = ()
     """The journal of a workflow's run, entry by entry, as the store keeps it."""
+    journal_digests: tuple[str, ...] = ()
+    """The digests of these entries; empty: the recording has none."""
     redacted: tuple[str, ...] = ()
     """The names of the detectors that replaced something."""
     incomplete: tuple[str, ...] = ()

@@ -43,6 +43,8 @@ class Score(Record, frozen=True, kw_only=True):
     value: float | None = None
     """0 to 1; None if the scorer could not judge: then `error` says why."""
     passed: bool | None = None
+    threshold: float | None = None
+    """The value from which on it passes; None if a person scored, or there is no value."""
     label: str = ""
     reason: str = ""
     kind: str = ""
@@ -52,6 +54,8 @@ class Score(Record, frozen=True, kw_only=True):
     version: str = ""
     """Changes when the scorer would score otherwise: its options, rubric and prompt."""
     judge: "JudgeUse | None" = None
+    against: str = ""
+    """The variant whose answer was compared with; that variant itself has no such score."""
 
 
 class JudgeUse(Record, frozen=True, kw_only=True):
@@ -63,6 +67,11 @@ class JudgeUse(Record, frozen=True, kw_only=True):
     run_ids: tuple[str, ...] = ()
     tokens: int | None = None
     cost_usd: float | None = None
+
+    @property
+    def judge_key(self) -> tuple[str, str]:
+        """Identifies the judge: what is known of another prompt or model says nothing of it."""
+        return self.prompt_hash, self.model_id
 
 
 class StoredScore(Record, frozen=True, kw_only=True):
@@ -98,11 +107,14 @@ class Outcome(Record, frozen=True, kw_only=True):
     expected: Any = None
     expected_tools: tuple[str, ...] | None = None
     other: str | None = None
-    """The answer that a pairwise judge compares with; absent: the reference answer."""
+    """The answer of the first variant to the same case, in the same repeat."""
+    other_problem: str = ""
+    """Why there is none, in an eval that compares with it."""
     recording: Recording
     output: Any = None
-    """The structured output, if the agent has a type for it."""
+    """The answer as JSON, if it is an object or an array, as that of a typed agent is."""
     is_output_typed: bool = False
+    """Whether `output` is the answer."""
     cost_usd: float | None = None
     ms: int | None = None
     divergences: tuple[ReplayDivergence, ...] = ()

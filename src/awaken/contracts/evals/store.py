@@ -112,6 +112,10 @@ class EvalStore(Protocol):
         """
         ...
 
+    async def list_eval_objects(self, *, after: str = "", limit: int = 1000) -> tuple[str, ...]:
+        """Return the hashes of objects in order, those after a hash."""
+        ...
+
     async def list_eval_sources(self, query: SourceQuery) -> tuple[EvalObjectSource, ...]:
         """Return which objects came from a thread or a user, by hash.
 
@@ -157,6 +161,14 @@ class EvalStore(Protocol):
         """Return revisions, newest first, without cases."""
         ...
 
+    async def delete_dataset(self, dataset_id: str) -> int:
+        """Remove all revisions of a dataset for good; returns how many there were.
+
+        What people delete keeps its revisions (`is_deleted`), because evals refer to them. The
+        objects of cases stay, which other datasets may have too.
+        """
+        ...
+
     async def create_eval(self, record: EvalRecord) -> None:
         """Keep a new eval.
 
@@ -177,11 +189,20 @@ class EvalStore(Protocol):
         """Return evals with their numbers, newest first."""
         ...
 
-    async def put_eval_item(self, eval_id: str, item: EvalItem) -> bool:
-        """Write an item once; returns False if its place has one already, which stays.
+    async def delete_eval(self, eval_id: str) -> bool:
+        """Remove an eval with its items for good; returns whether there was one."""
+        ...
+
+    async def put_eval_item(
+        self, eval_id: str, item: EvalItem, scores: Sequence[StoredScore] = ()
+    ) -> bool:
+        """Write an item once, and its scores with it: both are there, or neither.
+
+        Returns False if its place has an item already: that one and its scores stay.
 
         Raises:
             UnknownEval: There is no such eval; nothing was written.
+            InvalidRecord: The item or a score is not allowed; nothing was written.
         """
         ...
 

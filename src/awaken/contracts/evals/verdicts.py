@@ -60,7 +60,14 @@ class Calibration(Record, frozen=True, kw_only=True):
     human_passes: int = 0
     human_fails: int = 0
     prompt_hash: str | None = None
-    """The prompt of the judge that was calibrated; None if its labels have several."""
+    """The prompt of the judge that was calibrated; None if its labels are of several judges."""
+    model_id: str | None = None
+    """Its model."""
+
+    @property
+    def judge_key(self) -> tuple[str | None, str | None]:
+        """Identifies the judge, as `JudgeUse.judge_key` does."""
+        return self.prompt_hash, self.model_id
 
 
 class ScorerFigures(Record, frozen=True, kw_only=True):
@@ -248,6 +255,8 @@ class FixtureDifference(Record, frozen=True, kw_only=True):
     """What drifted."""
     passed: bool | None = None
     """Whether a new fixture passes."""
+    cell: str | None = None
+    """The model, if an eval has several."""
 
     @property
     def is_blocking(self) -> bool:

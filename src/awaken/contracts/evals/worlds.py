@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from awaken.contracts.errors import InvalidValue
 from awaken.contracts.models.inference import InferenceOverride, TokenUsage
 from awaken.contracts.record import Record, StrictRecord
 from awaken.contracts.specs.agents import AgentSpec
@@ -91,6 +92,25 @@ class ToolPolicy(StrictRecord, frozen=True, kw_only=True):
     delegates: str = "recorded"
     """`recorded`: one result for each; `replay`: the child replays its own recording."""
 
+    def __post_init__(self) -> None:
+        if self.delegates not in ("recorded", "replay"):
+            raise InvalidValue(what="delegates", problem="it is 'recorded' or 'replay'")
+
+    @property
+    def is_simulated(self) -> bool:
+        """Whether a model may invent the result of a call: then no gate can pass on it."""
+        return self.source is ToolSource.SIMULATED or self.on_miss is OnMiss.SIMULATE
+
+    @property
+    def sources(self) -> frozenset[ToolSource]:
+        """All who may answer a call: `allow_live` and `on_miss` let others answer some calls."""
+        found = {self.source}
+        if self.allow_live or self.on_miss is OnMiss.LIVE_NONE:
+            found.add(ToolSource.LIVE)
+        if self.is_simulated:
+            found.add(ToolSource.SIMULATED)
+        return frozenset(found)
+
 
 class ScriptedCall(StrictRecord, frozen=True, kw_only=True):
     """A tool call of a scripted answer."""
@@ -110,6 +130,8 @@ class ScriptedTurn(StrictRecord, frozen=True, kw_only=True):
     stop: str | None = None
     error: str | None = None
     """The type of the provider's error, such as `rate_limited`; the text is its message."""
+    retry_after_ms: int | None = None
+    """How long the provider of the error asks to wait; the wait takes no time."""
 
 
 class PlannedDecision(StrictRecord, frozen=True, kw_only=True):

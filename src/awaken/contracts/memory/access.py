@@ -3,6 +3,8 @@
 from collections.abc import AsyncIterator, Sequence
 from typing import Protocol
 
+from msgspec import UNSET, UnsetType
+
 from awaken.contracts.record import Record
 
 from .engine import VectorSupport
@@ -101,9 +103,11 @@ class FactAccess(Protocol):
         text: str,
         *,
         by: str | None,
-        ttl_ms: int | None = None,
+        ttl_ms: int | UnsetType | None = UNSET,
     ) -> Fact:
         """Replace the text of a fact; its source says that a person wrote it.
+
+        Without `ttl_ms` it expires when it did before, and with None never.
 
         Raises:
             UnknownFact: The owner has no such fact.

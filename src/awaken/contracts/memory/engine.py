@@ -1,6 +1,6 @@
 """The ports: where items are kept and found, and what turns texts into vectors."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from awaken.contracts.record import Record
@@ -53,8 +53,24 @@ class VectorSupport(Record, frozen=True, kw_only=True):
     reason: str = ""
 
 
+class UnembeddedItem(Record, frozen=True, kw_only=True):
+    """An item without a vector of the wanted model, and whose it is."""
+
+    partition: Partition
+    item: KeptItem
+    place: int
+    """Where a list goes on after it."""
+
+
+class VectorCounts(Record, frozen=True, kw_only=True):
+    """How many items there are, and how many of them have a vector of each model."""
+
+    items: int = 0
+    vectors: Mapping[str, int] = {}
+
+
 class MemoryEngine(Protocol):
-    """Keeps items in partitions. Every method but the last five acts on one partition only.
+    """Keeps items in partitions. Every method but the last seven acts on one partition only.
 
     Expired items are never returned. All writes are whole or absent, and durable on return.
     """
@@ -128,6 +144,16 @@ class MemoryEngine(Protocol):
         """Return the items whose vectors of that model are nearest; none without support."""
         ...
 
+    async def save_vectors(
+        self, partition: Partition, model: str, vectors: Sequence[tuple[KeptItem, bytes]]
+    ) -> int:
+        """Give items their vectors; returns how many.
+
+        An item that was changed or deleted since it was read is left as it is. A vector of another
+        model is replaced.
+        """
+        ...
+
     async def delete(self, partition: Partition, item_ids: Iterable[str]) -> int:
         """Delete items; returns how many there were."""
         ...
@@ -144,6 +170,16 @@ class MemoryEngine(Protocol):
         self, kind: PartitionKind, tenant_id: str | None
     ) -> tuple[CollectionInfo, ...]:
         """Return the partitions of one tenant, or of none, that have items, by name."""
+        ...
+
+    async def list_unembedded(
+        self, model: str, *, after: int = 0, limit: int
+    ) -> tuple[UnembeddedItem, ...]:
+        """Return items of every partition that have no vector of that model, by their places."""
+        ...
+
+    async def count_vectors(self) -> VectorCounts:
+        """Count the items of every partition, and their vectors."""
         ...
 
     async def delete_expired(self) -> int:

@@ -199,6 +199,15 @@ class KnowledgeMatch(Record, frozen=True, kw_only=True):
     """The page of a PDF, from 1."""
 
 
+class FilledVectors(Record, frozen=True, kw_only=True):
+    """What became of items that had no vector of the present model."""
+
+    model: str = always("")
+    filled: int = always(0)
+    skipped: int = always(0)
+    """Items that are damaged, that the model refused, or that were changed meanwhile."""
+
+
 class CollectionInfo(Record, frozen=True, kw_only=True):
     """A collection of documents, or the facts of one user or project, with its size."""
 

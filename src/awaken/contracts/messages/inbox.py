@@ -13,7 +13,16 @@ from awaken.contracts.errors import InvalidInput
 from awaken.contracts.record import Record
 
 from .content import replace_surrogates
-from .message import Message, Role, Sender, SenderKind, TokenUsage, Visibility, as_blocks
+from .message import (
+    Message,
+    MessageMetadata,
+    Role,
+    Sender,
+    SenderKind,
+    TokenUsage,
+    Visibility,
+    as_blocks,
+)
 
 PAYLOAD_BYTES = 1024 * 1024
 """The largest payload that is accepted."""
@@ -73,7 +82,9 @@ def inbox_messages(payload: Any) -> tuple[Message, ...]:
         case PlainMessages(messages=messages):
             if not messages or any(it.role is not Role.USER for it in messages):
                 raise _invalid_payload("it has no messages, or one that is not a user's")
-            return messages
+            # Code wrote them, whatever they claim.
+            unknown = MessageMetadata(user_id="")
+            return tuple(msgspec.structs.replace(it, metadata=unknown) for it in messages)
         case TaskEnded() as ended:
             sender = Sender(
                 kind=SenderKind.TASK,

@@ -113,6 +113,8 @@ class MessageMetadata(Record, frozen=True, kw_only=True):
     step_index: int | None = None
     provenance: Provenance | None = None
     """The source of the text if the role does not say it: a plugin put it into the request."""
+    user_id: str | None = None
+    """The user who said it, if the run began with another one; blank: no known user said it."""
 
 
 class SenderKind(StrEnum):

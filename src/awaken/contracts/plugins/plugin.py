@@ -161,6 +161,11 @@ class AfterRunContext(FinishedRun, kw_only=True, gc=False):
 
     messages: Sequence[Message]
     """What was said in the run, the newest messages if they are many."""
+    is_said_by_user: Callable[[Message], bool]
+    """Whether the run's user said a message: a run may have words of other users, of agents and of
+    webhooks."""
+    is_private: Callable[[], Awaitable[bool]]
+    """Whether only its user has spoken on its thread, so that answers quote nobody else."""
     ask_model: AskModel
     """Calls the agent's model; the follow-up run is charged for it."""
     exists: Callable[[], Awaitable[bool]]

@@ -35,8 +35,33 @@ their tools, decisions, the tools themselves) is passed to it text by text, as u
 to block the stored replacement of a message that it blocked.
 """
 
+
+class BlockedValue(Record, frozen=True, kw_only=True):
+    """What stands in the place of a blocked part of a result."""
+
+    value: Any
+    reason: str
+
+
+HELD_BACK = "held_back"
+"""The metadata of a result that a screen blocked has the reason under this name; no tool and no
+model can write it there."""
+
+GUARDRAIL_HOLDS: StateKey[tuple[str, ...], str] = StateKey(
+    "guardrails.holds",
+    default=(),
+    type=tuple[str, ...],
+    apply=lambda value, reason: (*value, reason),
+    update_type=str,
+    private=True,
+    merge=MergeStrategy.COMMUTATIVE,
+)
+"""What guardrails blocked of the run's own answers and calls: the record of it in the log, where a
+text that reads the same is none."""
+
 ValueScreen = Callable[[Any, Any], Any]
-"""Returns the data, or the text, of a tool's result as it is stored: JSON in, JSON out.
+"""Returns the data, or the text, of a tool's result as it is stored: JSON in, JSON out. Of what it
+blocks it returns a `BlockedValue`.
 
 Its first argument is what the plugin has prepared for the agent.
 """

@@ -157,7 +157,7 @@ class RunRecord(RunProvenance, frozen=True, kw_only=True):
     is_workflow: bool = False
     """Whether it executes a function of steps instead of asking a model."""
     begun_by: tuple[str | None, ...] = ()
-    """The user that a workflow was started for, once it acts for another one."""
+    """The user that it was started for, once a message of another speaker was taken in."""
     input: RunInput = RunInput()
     waiting: Waiting | None = None
     termination: Termination | None = None

@@ -91,14 +91,44 @@ class StateKey(Generic[V, U]):
         """Encode a value for storage.
 
         Raises:
-            KeyCodecError: The value has no JSON form, or one that could not be read back.
+            KeyCodecError: The value has no JSON form, or one that is read back as another value.
         """
         try:
             data = msgspec.json.encode(value)
-            self._decoder.decode(data)
+            found = self._decoder.decode(data)
         except (TypeError, ValueError, RecursionError, msgspec.MsgspecError) as error:
             raise KeyCodecError(key=self.name, problem=f"cannot encode: {error}") from error
+        if found != value and not _is_same(found, value):
+            raise KeyCodecError(key=self.name, problem=_explain_change(found, value, "type"))
         return StoredValue(version=self.version, data=msgspec.Raw(data))
+
+    def encode_update(self, update: U) -> object:
+        """Return the JSON form of an update, as a journal keeps it.
+
+        Raises:
+            KeyCodecError: It has none, or one that is read back as another value.
+        """
+        try:
+            data = msgspec.json.decode(msgspec.json.encode(update))
+            found = self.decode_update(data)
+        except (TypeError, ValueError, RecursionError, msgspec.MsgspecError) as error:
+            raise KeyCodecError(key=self.name, problem=f"an update: {error}") from error
+        # An update without a type is for an `apply` that reads plain JSON as well.
+        is_typed = self.apply is None or self.update_type is not None
+        if is_typed and found != update and not _is_same(found, update):
+            wanted = "type" if self.apply is None else "update_type"
+            problem = f"an update: {_explain_change(found, update, wanted)}"
+            raise KeyCodecError(key=self.name, problem=problem)
+        return data
+
+    def decode_update(self, data: object) -> U:
+        """Return an update that a journal has kept; without a declared type it is plain JSON.
+
+        Raises:
+            msgspec.ValidationError: It does not fit the key.
+        """
+        wanted = self.type if self.apply is None else self.update_type
+        return data if wanted is None else msgspec.convert(data, wanted)  # type: ignore[return-value]
 
     def decode(self, stored: "StoredValue") -> V:
         """Decode a stored value, migrating one that an older version wrote.
@@ -137,6 +167,34 @@ def list_living_keys(name: str) -> tuple[StateKey[Any, Any], ...]:
 def _type_of(default: object) -> Any:
     """Guess the value type from the default; `None` and containers accept any JSON."""
     return Any if default is None or isinstance(default, list | dict | tuple) else type(default)
+
+
+def _is_same(found: object, value: object) -> bool:
+    """Whether a value was read back as what it was; where no type is declared, tuples are lists."""
+    kind = type(value)
+    if kind is tuple and type(found) is list:
+        value, kind = [*value], list  # type: ignore[misc]
+    if kind is not type(found):
+        return False
+    if isinstance(value, list | tuple):
+        pairs = zip(found, value, strict=True)  # type: ignore[call-overload]
+        return len(value) == len(found) and all(_is_same(*it) for it in pairs)  # type: ignore[arg-type]
+    if isinstance(value, dict):
+        given, read = value.items(), dict(found)  # type: ignore[call-overload]
+        return value.keys() == read.keys() and all(_is_same(read[n], it) for n, it in given)
+    if found == value:
+        return True
+    names = getattr(kind, "__struct_fields__", None) or getattr(kind, "__dataclass_fields__", None)
+    if not names:
+        # Values of such a class are equal to nothing but themselves.
+        return kind.__eq__ is object.__eq__
+    return all(_is_same(getattr(found, name), getattr(value, name)) for name in names)
+
+
+def _explain_change(found: object, value: object, option: str) -> str:
+    one, two = type(value).__name__, type(found).__name__
+    what = f"a {one} is read back as a {two}" if one != two else f"a {one} is read back changed"
+    return f"{what} after a restart; give the key its {option}="
 
 
 class StoredValue(Record, frozen=True, kw_only=True):

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 import msgspec
 
@@ -13,6 +13,8 @@ from awaken.contracts.record import Record
 V = TypeVar("V")
 
 GLOBAL_SCOPE = "global"
+OPEN_EVALS = "evals"
+"""Owner and key of the entry that lists evals which have not ended."""
 
 
 def parent_thread_scope(thread_id: str) -> str:
@@ -83,6 +85,15 @@ class ProfileStore(Protocol):
 
     async def clear_owner(self, owner: str) -> None:
         """Remove all entries of an owner."""
+        ...
+
+
+@runtime_checkable
+class DamageTolerantProfiles(Protocol):
+    """A `ProfileStore` whose entries may be damaged, and which can list the others."""
+
+    async def list_readable_entries(self, owner: str) -> tuple[ProfileEntry, ...]:
+        """Return an owner's entries sorted by key; the value of a damaged one is None."""
         ...
 
 

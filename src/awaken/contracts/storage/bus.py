@@ -27,6 +27,8 @@ class SignalKind(StrEnum):
     """The head of the configuration moved, or a switch or a secret changed. It has no thread."""
     SCHEDULES_CHANGED = "schedules_changed"
     """A schedule is new, was changed or has to be looked at again. It has no thread."""
+    DEADLINE_SET = "deadline_set"
+    """A run began to wait for a time. It has no thread."""
 
 
 class Signal(Record, frozen=True, kw_only=True):
@@ -45,6 +47,14 @@ class Signal(Record, frozen=True, kw_only=True):
 Unsubscribe = Callable[[], None]
 
 
+class BusWatcher(Protocol):
+    """Observes the signals of a process. It must not raise and must not wait."""
+
+    def on_signals(self, kind: SignalKind, result: str, count: int) -> None:
+        """Called when signals were `sent`, `dropped` or `heard`."""
+        ...
+
+
 class Bus(Protocol):
     """Delivers signals and packets, at most once; those of one sender stay in order.
 
@@ -52,6 +62,11 @@ class Bus(Protocol):
     lower-case letters and digits, new with every start. `RUN_CHANGED` is heard by the processes
     that follow its thread, every other signal by all, unless it is addressed.
     """
+
+    @property
+    def watchers(self) -> list[BusWatcher]:
+        """Whom it reports what becomes of signals; empty at first."""
+        ...
 
     @property
     def is_up(self) -> bool:

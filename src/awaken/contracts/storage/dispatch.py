@@ -195,11 +195,17 @@ class LeaseReport(Record, frozen=True, kw_only=True):
 
 
 class Interruption(Record, frozen=True, kw_only=True):
-    """What an interrupt did: the new epoch, what it dropped, and whether a run was executing."""
+    """What an interrupt did: the new epoch, what it dropped, and which worker has the thread."""
 
     epoch: int
     superseded: tuple[RunDispatch, ...] = ()
-    has_claim: bool = False
+    holder: str | None = None
+    """The worker that has claimed the thread."""
+
+    @property
+    def has_claim(self) -> bool:
+        """Whether a run was executing."""
+        return self.holder is not None
 
 
 class Purged(Record, frozen=True, kw_only=True):
@@ -210,8 +216,10 @@ class Purged(Record, frozen=True, kw_only=True):
     events: int = 0
     orders: int = 0
     """Outbox commands that were given up."""
+    partitions: int = 0
+    """Parts of the log that went as a whole; their events are not counted."""
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing was removed."""
-        return not (self.dispatches or self.runs or self.events or self.orders)
+        return self == Purged()

@@ -16,6 +16,32 @@ class StoreCheck(Record, frozen=True, kw_only=True):
     """Every damaged record by name; empty means that the store is intact."""
 
 
+class StoreWatcher(Protocol):
+    """Observes what a process asks of its database. It must not raise and must not wait."""
+
+    def on_statement(self, op: str) -> None:
+        """Called for each round trip: `OPS`. Those of leases come from a thread of their own."""
+        ...
+
+    def on_pool_wait(self, ms: float) -> None:
+        """Called when work has a connection, with how long it waited for one to be free."""
+        ...
+
+
+OPS = ("begin", "commit", "lease", "read", "rollback", "write")
+"""What a round trip is for; `lease` is what keeps the leases of a process alive."""
+
+
+@runtime_checkable
+class WatchedStore(Protocol):
+    """A store on a database server."""
+
+    @property
+    def watchers(self) -> list[StoreWatcher]:
+        """Whom it reports what it asks of the server; empty at first."""
+        ...
+
+
 class SchemaVersions(Record, frozen=True, kw_only=True):
     """Which schema a store has, and which versions of the code may use it."""
 

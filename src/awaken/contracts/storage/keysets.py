@@ -65,8 +65,10 @@ def make_page(
     more: ListKey | None,
     key_of: Callable[[T], ListKey],
     total: int | None = None,
+    *,
+    damaged: int = 0,
 ) -> Page[T]:
-    """Make the page of the rows that a walk found, in its order.
+    """Make the page of the rows that a walk found, in its order, without those that are damaged.
 
     `more` is the last key that the walk has looked at, if rows may follow it.
     """
@@ -81,7 +83,13 @@ def make_page(
         following = more and _cursor_at(query, after=more)
         if items and (query.after is not None or query.offset):
             preceding = _cursor_at(query, before=key_of(items[0]))
-    return Page(items=items, total=total, next_cursor=following, prev_cursor=preceding)
+    return Page(
+        items=items,
+        total=total,
+        next_cursor=following,
+        prev_cursor=preceding,
+        damaged=damaged,
+    )
 
 
 def list_rows(rows: Sequence[T], query: KeysetQuery, key_of: Callable[[T], ListKey]) -> Page[T]:

@@ -7,12 +7,57 @@ with respect to all processes that use the same store.
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
+from awaken.contracts.errors import InvalidInput
+from awaken.contracts.record import EMPTY, StrictRecord
 from awaken.contracts.suspension.tickets import Ticket
 
 from .dispatch import Interruption, LeaseReport, Purged, Release, RunDispatch
 from .queries import DispatchQuery, Page
 
 THREAD_BACKLOG_MAX = 1000
+SWEEP_TURN = "sweep"
+RELAY_TURN = "relay"
+"""What one process at a time does, where the store knows nodes."""
+
+
+EVERY_TENANT = "*"
+"""Stands for each tenant that has no limits of its own."""
+NUMBER_MAX = 2**45
+"""The largest limit, and the longest time in milliseconds: 1,115 years. Stores add to them."""
+_WEIGHT_MAX = 10_000
+
+
+class TenantLimits(StrictRecord, frozen=True, kw_only=True):
+    """What a tenant may have of a deployment, counted over all its processes.
+
+    Raises:
+        InvalidInput: A number is out of range.
+    """
+
+    max_busy: int | None = None
+    """How many of its threads may be claimed at once before its queued input waits; None: any."""
+    weight: int = 100
+    """Its share of the slots for which tenants compete: 200 is twice as much as 100."""
+    queue_limit: int | None = None
+    """How many of its dispatches may wait; more input is refused. None: any number."""
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
+            if value is None and name != "weight":
+                continue
+            if type(value) is not int:
+                raise InvalidInput(what=name, problem=f"{value!r} is not a whole number")
+            most = _WEIGHT_MAX if name == "weight" else NUMBER_MAX
+            if not 1 <= value <= most:
+                raise InvalidInput(what=name, problem=f"{value} is not from 1 to {most}")
+
+
+def find_limits(tenants: Mapping[str, TenantLimits], tenant_id: str | None) -> TenantLimits | None:
+    """Return the limits of a tenant; what has no tenant has none."""
+    if not tenant_id:
+        return None
+    return tenants.get(tenant_id) or tenants.get(EVERY_TENANT)
 
 
 class LeaseKeeper(Protocol):
@@ -41,6 +86,14 @@ class MailboxWatcher(Protocol):
         """Called when an operation is over; the result is `ok` or the code of its error."""
         ...
 
+    def on_start(self, dispatch: RunDispatch, now_ms: int) -> None:
+        """Called when this process begins to execute a dispatch."""
+        ...
+
+    def on_recovery(self, count: int) -> None:
+        """Called when this process has taken back runs from workers that are gone."""
+        ...
+
     def on_delivery(
         self, dispatch: RunDispatch, outcome: str, started_ms: int, now_ms: int
     ) -> None:
@@ -48,7 +101,15 @@ class MailboxWatcher(Protocol):
         ...
 
 
-class MailboxStore(Protocol):
+class TenantQueues(Protocol):
+    """The queues of tenants."""
+
+    async def count_queued_by_tenant(self) -> Mapping[str, int]:
+        """The number of queued dispatches of each tenant that has some."""
+        ...
+
+
+class MailboxStore(TenantQueues, Protocol):
     """Durable dispatches, at most one claim per thread."""
 
     async def now_ms(self) -> int:
@@ -82,15 +143,22 @@ class MailboxStore(Protocol):
         *,
         limit: int = 1,
         agents: Collection[str] | None = None,
+        tenants: Mapping[str, TenantLimits] = EMPTY,
     ) -> tuple[RunDispatch, ...]:
         """Claim dispatches that are due, at most one of each unclaimed thread.
 
         Within a thread they are claimed by priority, then in the order they were queued. The thread
         whose first dispatch has the highest priority goes first; threads of equal priority take
-        turns: the one that has waited longest since it was queued or last served goes first.
+        turns: the one that has waited longest since it was queued or last served goes first. A
+        store may first prefer the tenant with the fewest claimed threads.
         A dispatch that the thread's open run holds back (`RunDispatch.is_held_by`) is skipped. With
         `agents`, dispatches for other agents are skipped, as far as their agent is known. Counts an
         attempt.
+
+        With `tenants`, a claim never leaves one of them with more than `max_busy` claimed threads,
+        however many processes claim at once; claims that commits took count too. Threads of equal
+        priority are then shared: the tenant with the fewest claimed threads for its weight goes
+        first. A store may look at the first thousand threads only.
         """
         ...
 
@@ -147,11 +215,13 @@ class MailboxStore(Protocol):
         """Cancel a queued dispatch; None if it does not exist or is no longer queued."""
         ...
 
-    async def request_cancel(self, thread_id: str, cause: str, run_id: str | None = None) -> bool:
+    async def request_cancel(
+        self, thread_id: str, cause: str, run_id: str | None = None
+    ) -> str | None:
         """Ask the worker that executes a run of the thread to cancel it, now or after a crash.
 
-        With a run id, only that run is cancelled, never a later one. Returns False if the thread is
-        not claimed, or the claim is for another run.
+        With a run id, only that run is cancelled, never a later one. Returns the worker that was
+        asked; None if the thread is not claimed, or the claim is for another run.
         """
         ...
 

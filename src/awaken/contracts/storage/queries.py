@@ -186,6 +186,8 @@ class Page(Record, Generic[T], frozen=True, kw_only=True):
     """How many rows all pages have; None if the query did not ask for it."""
     next_cursor: str | None = None
     prev_cursor: str | None = None
+    damaged: int = 0
+    """How many records of the page are left out because they cannot be read."""
 
     @property
     def has_more(self) -> bool:
@@ -212,9 +214,9 @@ class PageRoom:
         return True
 
 
-def page_of(items: tuple[T, ...], total: int, query: AnyQuery) -> Page[T]:
-    """Wrap the items found at the query's offset."""
-    end = query.offset + len(items)
+def page_of(items: tuple[T, ...], total: int, query: AnyQuery, *, damaged: int = 0) -> Page[T]:
+    """Wrap the items found at the query's offset, where some more are left out as damaged."""
+    end = query.offset + len(items) + damaged
     return Page(
         items=items,
         total=total,
@@ -222,6 +224,7 @@ def page_of(items: tuple[T, ...], total: int, query: AnyQuery) -> Page[T]:
         prev_cursor=_encode_cursor(query, max(query.offset - query.limit, 0))
         if query.offset
         else None,
+        damaged=damaged,
     )
 
 

@@ -7,11 +7,10 @@ decided by the store's clock.
 """
 
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
-from awaken.contracts.errors import UsageError
 from awaken.contracts.record import Record, StrictRecord
 
 from .dispatch import RunDispatch
@@ -86,11 +85,12 @@ class ScheduleSpec(StrictRecord, frozen=True, kw_only=True):
     catch_up: int = 1
     """How many missed due times fire after an outage, the newest ones; the rest are skipped."""
     jitter_ms: int = 0
-    """A due time fires up to this much later; how much depends only on it and the schedule."""
+    """A due time fires up to this much later, and before the next one is due; how much depends only
+    on it and the schedule."""
     end_at: int | None = None
     """No due time is later than this."""
     max_count: int | None = None
-    """How often it fires at most; skipped due times do not count."""
+    """How often it fires at most, by hand too; skipped due times do not count."""
 
 
 class Creator(Record, frozen=True, kw_only=True):
@@ -159,7 +159,7 @@ class Schedule(Record, frozen=True, kw_only=True):
     last: Firing | None = None
     """The latest firing."""
     last_run_id: str | None = None
-    """The run of the latest due time that fired."""
+    """The run of the latest due time that fired, or what it has continued as by now."""
     revision: int = 0
     """Rises with every change; a writer names the one that it has read."""
     created_at: int = 0
@@ -169,6 +169,18 @@ class Schedule(Record, frozen=True, kw_only=True):
     def spec_revision(self) -> str:
         """Names what people say of it: no firing changes this text."""
         return name_revision(self.spec)
+
+    @property
+    def fires_left(self) -> int | None:
+        """How many runs it may still start; None: any number."""
+        count_max = self.spec.max_count
+        return None if count_max is None else max(0, count_max - self.fired_count)
+
+    def end(self) -> "Schedule":
+        """Return the schedule without due times."""
+        return msgspec.structs.replace(
+            self, status=ScheduleStatus.ENDED, next_due=None, wake_at=None
+        )
 
 
 class SignatureScheme(StrEnum):
@@ -280,94 +292,14 @@ class FiringWrite(Record, frozen=True, kw_only=True):
     dispatch: RunDispatch | None = None
 
 
-class UnknownSchedule(UsageError):
-    """No such schedule exists, or it belongs to another tenant."""
-
-    code = "unknown_schedule"
-    template = "Schedule '{schedule_id}' does not exist; list those that do."
-    schedule_id: str
-
-
-class UnknownTrigger(UsageError):
-    """No such trigger exists, or it belongs to another tenant."""
-
-    code = "unknown_trigger"
-    template = "Trigger '{trigger_id}' does not exist; list those that do."
-    trigger_id: str
-
-
-class ScheduleChanged(UsageError):
-    """Another caller changed the schedule or the trigger first; nothing was written."""
-
-    code = "schedule_changed"
-    retryable = True
-    template = "'{record_id}' was changed meanwhile; read it again."
-    record_id: str
-
-
-class NotTheCreator(UsageError):
-    """The caller is neither the creator of the schedule or the trigger nor an operator."""
-
-    code = "not_the_creator"
-    template = (
-        "'{record_id}' starts runs in the name of {owner}: only its creator may change it; an "
-        "operator may pause, resume, fire and delete it. Create one of your own."
-    )
-    record_id: str
-    owner: str
-
-
-class SecretNotAllowed(UsageError):
-    """The caller names a secret of the server that is not meant for triggers."""
-
-    code = "secret_not_allowed"
-    template = (
-        "'{reference}' is a secret of the server: callers may name {allowed}; add it to "
-        "ServerConfig.hook_secrets, or let a caller with the scope 'config' and no tenant create "
-        "the trigger."
-    )
-    reference: str
-    allowed: str
-
-
-class RightsUnverifiable(UsageError):
-    """The server cannot look up the caller later, so nothing may run in its name by itself."""
-
-    code = "rights_unverifiable"
-    template = (
-        "What '{principal_id}' may do cannot be checked when no request is made; use a configured "
-        "token, or set ServerConfig.find_principal."
-    )
-    principal_id: str
-
-
-class HookRefused(UsageError):
-    """The request is not verified; the same for every cause, so that it tells nothing."""
-
-    code = "not_verified"
-    template = "The request could not be verified."
-
-
-class HookUnreadable(UsageError):
-    """The request is verified, but its body has no event."""
-
-    code = "invalid_event"
-    template = "The body has no event: {problem}."
-    problem: str
-
-
-class TriggerPaused(UsageError):
-    """The request is verified, but the trigger starts nothing now."""
-
-    code = "trigger_paused"
-    template = "The trigger is paused."
-
-
+@runtime_checkable
 class ScheduleStore(Protocol):
     """Keeps schedules, triggers and what became of them. Every method is atomic."""
 
     async def add_schedule(self, schedule: Schedule) -> Schedule:
-        """Store a new schedule; its times of creation and change become the store's now.
+        """Store a new schedule; its time of change becomes the store's now.
+
+        Its time of creation stays, because due times are counted from it; 0 becomes now as well.
 
         Raises:
             AlreadyExists: There is one with that id.

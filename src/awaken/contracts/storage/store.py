@@ -67,6 +67,7 @@ class OutboxEntry(Record, frozen=True, kw_only=True):
     kind: str
     payload: Any = None
     attempts: int = 0  # How many failed.
+    delays: int = 0  # How often it was put off, because it has to stay.
     due_at: int = 0
     """The earliest next attempt, by the store's clock; for a dead entry, when it was given up."""
     error: str | None = None  # Of the latest attempt.
@@ -102,7 +103,7 @@ class Commit(Record, frozen=True, kw_only=True):
     """Ends the claim, and the dispatch that was executed under it."""
     absorbed: tuple[str, ...] = ()
     """Queued dispatches whose input the run has read; they are acked."""
-    enqueued: tuple[RunDispatch, ...] = ()  # This commit queues them.
+    enqueued: tuple[RunDispatch, ...] = ()  # This commit queues them, on its own thread.
     thread: Thread | None = None
     """New lineage and metadata for the thread; only at its creation or by an edit."""
     messages: tuple[Message, ...] = ()
@@ -253,6 +254,11 @@ class ThreadStore(Protocol):
     ) -> None:
         """Delete a thread and its records; commands in its outbox are still sent.
 
+        In the same transaction, the parent of its open run is told that the run has ended, and
+        reports that are still to be sent carry the record of their run. A delegate that has ended
+        is reported once more while its parent run is open, because that run may be executed again
+        and ask for it. Reports to a thread are deleted with it.
+
         Raises:
             RecordNotFound: There is no such thread.
             InvalidRecord: It has children and the strategy is `reject`.
@@ -260,7 +266,10 @@ class ThreadStore(Protocol):
         ...
 
     async def list_threads(self, query: ThreadQuery) -> Page[Thread]:
-        """List threads, most recently updated first, ties by id."""
+        """List threads, most recently updated first, ties by id.
+
+        A store may list a thread as it was up to a minute before its latest commit.
+        """
         ...
 
     async def list_messages(self, thread_id: str, query: MessageQuery) -> Page[MessageRecord]:
@@ -361,6 +370,10 @@ class EventStore(Protocol):
         An entry that is due later than the longest pause from now is due as well: the clock was set
         back after its last attempt.
         """
+        ...
+
+    async def find_outbox(self, entry_id: str) -> OutboxEntry | None:
+        """Return an entry, due or not, dead or not; None if it was sent or never existed."""
         ...
 
     async def list_dead_outbox(

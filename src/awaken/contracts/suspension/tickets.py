@@ -127,6 +127,8 @@ class ToolCallResume(Record, frozen=True, kw_only=True):
     """How the call continues, instead of the ticket's mode; clients cannot choose it."""
     is_text: bool = False
     """Whether a string result is plain text for the model, like a function's return value."""
+    deleted_child: Any = None
+    """The last record of a delegate that was deleted, as JSON; only a report of its end has it."""
     updated_at: int = always(0)
 
     def is_same(self, other: "ToolCallResume | None") -> bool:
@@ -173,6 +175,9 @@ class Ticket(Record, frozen=True, kw_only=True):
     """The hash of the tool and the arguments that are decided on."""
     hears_refusal: bool = False
     """Whether the tool is run to receive a refusal; otherwise a refused call is not run."""
+    user_id: str | None = None
+    """The user that the run acted for; its tool acts for that user, also if the run changes hands
+    before the call resumes."""
     created_at: int = 0
     updated_at: int = 0
 

@@ -1,14 +1,17 @@
 """What the function of a workflow gets: every way to act on the world that can be replayed."""
 
-from collections.abc import Coroutine, Iterable, Mapping
-from typing import Any, NoReturn, Protocol, TypeVar, overload
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from functools import partial, wraps
+from typing import Any, Concatenate, NoReturn, ParamSpec, Protocol, TypeVar, overload
 
 from awaken.contracts.identity import RunIdentity
 
 from .errors import WorkflowMisuse
+from .operations import WorkflowOperation
 from .steps import LONGEST_S, ApprovalAnswer, StepRetry
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 
 class WorkflowSteps(Protocol):
@@ -91,6 +94,26 @@ class WorkflowSteps(Protocol):
         """End the run and begin a fresh one."""
         ...
 
+    def list_unawaited(self) -> dict[int, WorkflowOperation[Any]]:
+        """Return where an operation that is made now is kept until it begins."""
+        ...
+
+
+def operation(
+    method: "Callable[Concatenate[WorkflowContext, P], Coroutine[Any, Any, T]]",
+) -> "Callable[Concatenate[WorkflowContext, P], Coroutine[Any, Any, T]]":
+    """Let an async method of the context return an operation, which cannot be forgotten."""
+
+    @wraps(method)
+    def make(
+        context: "WorkflowContext", /, *args: P.args, **named: P.kwargs
+    ) -> WorkflowOperation[T]:
+        begin = partial(method, context, *args, **named)
+        steps = context._steps  # noqa: SLF001 - the context's own methods
+        return WorkflowOperation(steps.list_unawaited(), method.__name__, begin, args)
+
+    return make
+
 
 class WorkflowContext:
     """What a workflow does, it does through its context: each step is journaled.
@@ -115,6 +138,7 @@ class WorkflowContext:
         """The dependencies of the runtime; what they return is not journaled."""
         return self._steps.deps
 
+    @operation
     async def call(
         self,
         tool: Any,
@@ -164,7 +188,7 @@ class WorkflowContext:
         retry: StepRetry | int | None = None,
     ) -> Any: ...
 
-    async def ask(
+    def ask(
         self,
         agent: Any,
         prompt: Any = "",
@@ -172,7 +196,7 @@ class WorkflowContext:
         *,
         timeout: float | None = None,
         retry: StepRetry | int | None = None,
-    ) -> Any:
+    ) -> Coroutine[Any, Any, Any]:
         """Let an agent, or another workflow, answer in a run of its own.
 
         Args:
@@ -185,9 +209,14 @@ class WorkflowContext:
         Raises:
             StepFailed: The agent did not answer.
         """
-        options = to_ms(timeout, least_s=0.001), to_retry(retry)
-        return await self._steps.ask(agent, prompt, output, *options)
 
+        async def ask() -> Any:
+            options = to_ms(timeout, least_s=0.001), to_retry(retry)
+            return await self._steps.ask(agent, prompt, output, *options)
+
+        return WorkflowOperation(self._steps.list_unawaited(), "ask", ask)
+
+    @operation
     async def start(self, agent: Any, prompt: Any = "") -> str:
         """Start an agent, or another workflow, detached, and return the id of its run at once.
 
@@ -202,6 +231,7 @@ class WorkflowContext:
         """
         return await self._steps.start(agent, prompt)
 
+    @operation
     async def gather(self, *branches: Coroutine[Any, Any, Any]) -> list[Any]:
         """Run branches side by side, and return their results in their order.
 
@@ -212,6 +242,7 @@ class WorkflowContext:
         """
         return await self._steps.gather(branches)
 
+    @operation
     async def race(self, *branches: Coroutine[Any, Any, Any]) -> tuple[int, Any]:
         """Run branches side by side until one is over; return its index and its result.
 
@@ -222,6 +253,7 @@ class WorkflowContext:
         """
         return await self._steps.race(branches)
 
+    @operation
     async def sleep(
         self, seconds: float = 0, *, minutes: float = 0, hours: float = 0, days: float = 0
     ) -> None:
@@ -238,6 +270,7 @@ class WorkflowContext:
         total = seconds + 60 * (minutes + 60 * (hours + 24 * days))
         await self._steps.sleep(to_ms(0 if total < 0 else total) or 0)
 
+    @operation
     async def wait_for(self, name: str, schema: Any = None, *, timeout: float | None = None) -> Any:
         """Wait for an event from outside, and return what it carries.
 
@@ -248,11 +281,12 @@ class WorkflowContext:
 
         Raises:
             StepTimedOut: No event came in time.
-            EventInvalid: It fits the schema, and is no value of the type.
+            EventInvalid: Other code has taken it, and it is no value of the type.
         """
         check_text("ctx.wait_for: the event's name", name)
         return await self._steps.wait_for(name, schema, to_ms(timeout))
 
+    @operation
     async def approve(
         self,
         message: str,
@@ -283,14 +317,17 @@ class WorkflowContext:
                 check_text("ctx.approve: a decider", user)
         return await self._steps.approve(message, parameters, deciders, to_ms(timeout))
 
+    @operation
     async def now(self) -> int:
         """Return the time in milliseconds since the epoch; the same in every replay."""
         return int(await self._steps.read_value("now"))
 
+    @operation
     async def random(self) -> float:
         """Return a random number between 0 and 1; the same in every replay."""
         return float(await self._steps.read_value("random"))
 
+    @operation
     async def uuid(self) -> str:
         """Return a new id; the same in every replay."""
         return str(await self._steps.read_value("uuid"))

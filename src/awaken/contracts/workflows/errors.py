@@ -152,6 +152,17 @@ class RunHasEnded(UsageError):
     problem: str = ""
 
 
+class RunStillQueued(UsageError):
+    """The run is still queued: it takes events once it has begun."""
+
+    code = "run_still_queued"
+    retryable = True
+    template = (
+        "Run '{run_id}' is queued and has not begun; try again later, an event under the same id."
+    )
+    run_id: str
+
+
 class EventIdReused(DedupeConflict):
     """The id of an event was used for another event of the run; this one was not kept."""
 

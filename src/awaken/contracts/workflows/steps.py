@@ -1,9 +1,12 @@
 """The vocabulary of a workflow's journal: kinds of steps, retries, answers, and its status."""
 
+from collections.abc import Iterator
 from enum import StrEnum
 from typing import Any
 
+from awaken.contracts.identity import derive_id
 from awaken.contracts.record import Record, StrictRecord
+from awaken.contracts.tenancy import namespace_in
 
 STEPS_MAX = 10_000
 """How many steps one run of a workflow may take."""
@@ -75,6 +78,15 @@ class ApprovalAnswer(Record, frozen=True, kw_only=True):
 
     def __bool__(self) -> bool:
         return self.is_approved
+
+
+def iterate_continuations(run_id: str) -> Iterator[str]:
+    """Yield the ids of the runs that a run may continue as, each from the one before; endless."""
+    namespace = namespace_in(run_id)
+    own = run_id.removeprefix(namespace)
+    while True:
+        own = derive_id(own, "continued")
+        yield namespace + own
 
 
 def make_call_prefix(run_id: str) -> str:

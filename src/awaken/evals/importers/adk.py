@@ -39,6 +39,8 @@ def _add_case(draft: ImportDraft, case: dict[str, Any], number: int) -> None:
     made: dict[str, Any] = {"state": need_dict(session.get("state") or {}, what)}
     scenario = case.get("conversation_scenario")
     turns = need_list(case.get("conversation"), what)
+    if scenario is not None and turns:
+        draft.leave_out(what, "field 'conversation_scenario', beside its conversation")
     if scenario is not None and not turns:
         plan = need_dict(scenario, what)
         goal = str(plan.get("conversation_plan") or "")
@@ -58,7 +60,10 @@ def _add_turns(
     inputs, calls, answer = [], [], None
     for turn in turns:
         draft.leave_fields_out(what, turn, _TURN)
-        inputs.append(_read_text(draft, turn.get("user_content"), what) or "")
+        said = _read_text(draft, turn.get("user_content"), what)
+        if not said:
+            raise InvalidDataset(what=what, problem="a turn has no text of the user")
+        inputs.append(said)
         between = need_dict(turn.get("intermediate_data") or {}, what)
         draft.leave_fields_out(what, between, ("tool_uses",))
         for use in need_list(between.get("tool_uses"), what):

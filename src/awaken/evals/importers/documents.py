@@ -16,4 +16,4 @@ def read_document(data: bytes, name: str) -> Any:
     try:
         return decode_document(data, name)
     except InvalidSpec as error:
-        raise InvalidDataset(what="the file", problem=str(error).rstrip(".")) from error
+        raise InvalidDataset(what="the file", problem=error.problem) from error

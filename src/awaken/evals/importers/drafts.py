@@ -1,7 +1,8 @@
 """What all importers make: cases with unique ids, scorers, and what is left out."""
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
@@ -12,8 +13,17 @@ from awaken.contracts.evals.errors import InvalidDataset
 from awaken.contracts.evals.scores import ScorerSpec
 from awaken.contracts.messages.message import Message, Role, assistant, system, user
 from awaken.contracts.record import Record
+from awaken.evals.case_checks import CASE_BYTES_MAX, NAMES_MAX, encode_case
+from awaken.evals.dataset_writes import CASES_MAX
 
+TOTAL_BYTES_MAX = 64 * 1024 * 1024
+"""How much the cases of a file may have together: parts that a file says once are in each of them.
+"""
+TEXT_CHARS_MAX = CASE_BYTES_MAX
+"""How long a text may become whose placeholders are filled."""
 LEFT_OUT_MAX = 1_000
+LISTED_MAX = 10
+"""How many of them a refusal lists."""
 _NO_ID = re.compile(r"[^A-Za-z0-9._-]+", re.ASCII)
 _ID_CHARS_MAX = 100
 
@@ -27,6 +37,24 @@ class ImportedCases(Record, frozen=True, kw_only=True):
     left_out: tuple[str, ...] = ()
 
 
+@contextmanager
+def tell_left_out(left_out: Sequence[str]) -> Iterator[None]:
+    """Let a refusal of imported cases say what they lack: what could not be carried over.
+
+    Raises:
+        InvalidDataset: What is done inside raises it.
+    """
+    try:
+        yield
+    except InvalidDataset as error:
+        if not left_out:
+            raise
+        more = f", and {len(left_out) - LISTED_MAX} more" if len(left_out) > LISTED_MAX else ""
+        listed = "; ".join(left_out[:LISTED_MAX]) + more
+        problem = f"{error.problem}. Not carried over: {listed}"
+        raise InvalidDataset(what=error.what, problem=problem) from error
+
+
 class ImportDraft:
     """Collects cases while a file is read."""
 
@@ -34,6 +62,9 @@ class ImportDraft:
         self.description = ""
         self.scorers: list[ScorerSpec] = []
         self._cases: dict[str, Case] = {}
+        self._bytes = 0
+        self._numbers: dict[str, int] = {}
+        """The last number behind an id that several cases wanted."""
         self._left_out: list[str] = []
 
     def leave_out(self, where: str, what: str) -> None:
@@ -45,7 +76,7 @@ class ImportDraft:
 
     def leave_fields_out(self, where: str, fields: dict[str, Any], known: Iterable[str]) -> None:
         """Note the fields that have a value and are not known."""
-        for name in fields.keys() - set(known):
+        for name in sorted(fields.keys() - set(known)):
             if fields[name] not in (None, "", [], {}):
                 self.leave_out(where, f"field '{name}'")
 
@@ -53,22 +84,36 @@ class ImportDraft:
         """Add a case under an id that is made of its name.
 
         Raises:
-            InvalidDataset: It is no case.
+            InvalidDataset: It is no case, or there are too many, or too much of them.
         """
         case_id = self._choose_id(name, number)
         try:
-            self._cases[case_id] = Case(id=case_id, **fields)
-        except (AwakenError, TypeError) as error:
+            # Converted: a struct that is made directly takes values of any type.
+            made = msgspec.to_builtins(Case(id=case_id, **fields))
+            case = msgspec.convert(made, Case)
+        except (AwakenError, TypeError, ValueError, RecursionError) as error:
             raise InvalidDataset(what=f"case {number}", problem=str(error).rstrip(".")) from error
+        self._keep(case)
 
     def add_whole(self, case: Case) -> None:
         """Add a case as it is.
 
         Raises:
-            InvalidDataset: Its id was used before.
+            InvalidDataset: Its id was used before, or there are too many, or too much of them.
         """
         if case.id in self._cases:
             raise InvalidDataset(what=f"case '{case.id}'", problem="its id is given twice")
+        self._keep(case)
+
+    def _keep(self, case: Case) -> None:
+        """Keep a case; the next one is not even made if there are too many."""
+        if len(self._cases) >= CASES_MAX:
+            problem = f"it has more than {CASES_MAX} cases; split it into several datasets"
+            raise InvalidDataset(what="the file", problem=problem)
+        self._bytes += len(encode_case(case)[1])
+        if self._bytes > TOTAL_BYTES_MAX:
+            problem = f"its cases have more than {TOTAL_BYTES_MAX} bytes together; split it"
+            raise InvalidDataset(what="the file", problem=problem)
         self._cases[case.id] = case
 
     def finish(self) -> ImportedCases:
@@ -82,10 +127,13 @@ class ImportDraft:
 
     def _choose_id(self, name: str, number: int) -> str:
         base = _NO_ID.sub("-", name).strip("-.")[:_ID_CHARS_MAX] or f"case-{number:04}"
-        case_id, count = base, 1
+        case_id, count = base, self._numbers.get(base, 1)
         while case_id in self._cases:
             count += 1
             case_id = f"{base}-{count}"
+        self._numbers[base] = count
+        if case_id != base:
+            self.leave_out(f"case {number}", f"its id '{base}', which is taken: it is '{case_id}'")
         return case_id
 
 
@@ -96,7 +144,14 @@ class ScorerList:
         self.specs: list[ScorerSpec] = []
 
     def add(self, scorer: str, threshold: float = 0.5, **options: Any) -> None:
-        """Add a scorer."""
+        """Add a scorer.
+
+        Raises:
+            InvalidDataset: There are more than a case may have.
+        """
+        if len(self.specs) >= NAMES_MAX:
+            problem = f"at most {NAMES_MAX} scorers are allowed"
+            raise InvalidDataset(what="a case", problem=problem)
         count = sum(it.scorer == scorer for it in self.specs) + 1
         name = "" if count == 1 else f"{scorer}.{count}"
         self.specs.append(
@@ -107,6 +162,37 @@ class ScorerList:
 def as_text(value: Any) -> str:
     """Return an input as text: texts as they are, anything else as JSON."""
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+def fill_text(text: str, placeholder: re.Pattern[str], read: Callable[[re.Match[str]], str]) -> str:
+    """Return a text with its placeholders filled.
+
+    Raises:
+        InvalidDataset: It becomes longer than a case may be, as a text that names a long one often.
+    """
+    length = len(text)
+
+    def replace(found: re.Match[str]) -> str:
+        nonlocal length
+        value = read(found)
+        length += len(value)
+        if length > TEXT_CHARS_MAX:
+            problem = f"it becomes longer than {TEXT_CHARS_MAX} characters when it is filled"
+            raise InvalidDataset(what=f"text '{text:.40}'", problem=problem)
+        return value
+
+    return placeholder.sub(replace, text)
+
+
+def read_threshold(value: Any, what: str) -> float:
+    """Return a threshold.
+
+    Raises:
+        InvalidDataset: It is no number from 0 to 1.
+    """
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1:
+        return float(value)
+    raise InvalidDataset(what=what, problem=f"its threshold {value!r:.40} is not 0 to 1")
 
 
 def need_dict(value: Any, what: str) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from awaken.evals.case_documents import read_case
 
 from .adk import import_adk
 from .documents import read_document
-from .drafts import ImportDraft, ImportedCases, need_list
+from .drafts import ImportDraft, ImportedCases, need_list, tell_left_out
 from .openai import import_openai
 from .promptfoo import import_promptfoo
 from .pydantic_evals import import_pydantic
@@ -45,19 +45,28 @@ def import_cases(source: ImportFormat, data: bytes) -> ImportedCases:
         problem = f"it has more than {IMPORT_BYTES_MAX} bytes"
         raise InvalidDataset(what="the file", problem=problem)
     draft = ImportDraft()
-    _READERS[source](data, draft)
+    try:
+        _READERS[source](data, draft)
+    except (TypeError, ValueError, ArithmeticError, RecursionError) as error:
+        # Something stands where another type is expected, deeper than the readers look.
+        problem = f"it is not of the format '{source}': {error!s:.200}"
+        raise InvalidDataset(what="the file", problem=problem) from error
     made = draft.finish()
     if not made.cases:
-        raise InvalidDataset(what="the file", problem=f"it has no case in the format '{source}'")
+        with tell_left_out(made.left_out):
+            problem = f"it has no case in the format '{source}'"
+            raise InvalidDataset(what="the file", problem=problem)
     return _score_references(made)
 
 
 def _import_rust(data: bytes, draft: ImportDraft) -> None:
     document = read_document(data, "fixtures.json")
     if isinstance(document, dict) and isinstance(document.get("spec"), dict):
+        draft.leave_fields_out("the record", document, ("id", "spec", "meta"))
         document = document["spec"]
     if isinstance(document, dict) and "fixtures" in document:
         draft.description = str(document.get("description") or "")
+        draft.leave_fields_out("the dataset", document, ("id", "description", "fixtures"))
         document = document["fixtures"]
     fixtures = [document] if isinstance(document, dict) else need_list(document, "fixtures")
     for number, it in enumerate(fixtures, 1):

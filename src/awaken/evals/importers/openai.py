@@ -1,24 +1,36 @@
 """Exports of OpenAI Evals: samples with `ideal`, and items with testing criteria."""
 
 import re
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 
 from awaken.contracts.evals.errors import InvalidDataset
 
-from .drafts import ImportDraft, ScorerList, as_text, need_dict, need_list, read_chat
+from .drafts import (
+    ImportDraft,
+    ScorerList,
+    as_text,
+    fill_text,
+    need_dict,
+    need_list,
+    read_chat,
+    read_threshold,
+)
 from .tables import INPUTS, REFERENCES, read_lines
 
 _ITEM = re.compile(r"\{\{\s*item\.([A-Za-z0-9_]+)\s*\}\}")
 _OUTPUT = re.compile(r"\{\{\s*sample\.output_text\s*\}\}")
-_CHECKS = {"eq": "exact", "like": "contains", "ilike": "contains", "ne": "excludes"}
+_CHECK = ("type", "name", "input", "reference", "operation")
+_SIMILARITY = ("type", "name", "input", "reference", "pass_threshold", "evaluation_metric")
+_CHECKS = {"eq": "exact", "like": "contains", "ilike": "contains"}
 
 
 def import_openai(data: bytes, draft: ImportDraft) -> None:
     """Read lines of samples or items, or one document with `items` and `testing_criteria`."""
     criteria: list[Any] = []
-    rows: list[tuple[int, dict[str, Any]]]
+    rows: Iterable[tuple[int, dict[str, Any]]]
     whole = _read_whole(data)
     if whole is None:
         rows = read_lines(data)
@@ -57,6 +69,9 @@ def _add_row(draft: ImportDraft, row: dict[str, Any], number: int, criteria: lis
     scorers = ScorerList()
     for place, criterion in enumerate(criteria, 1):
         _add_criterion(draft, scorers, need_dict(criterion, what), item, f"criterion {place}")
+    if not criteria and expected is not None:
+        # The class of the eval, which says how answers are compared, is not in its samples.
+        draft.leave_out(what, "how the answer is compared: it is `exact`, of several `contains`")
     if not criteria and isinstance(expected, list):
         # Any of several ideal answers is right.
         scorers.add("contains", phrases=[str(it) for it in expected], mode="any")
@@ -76,22 +91,24 @@ def _add_row(draft: ImportDraft, row: dict[str, Any], number: int, criteria: lis
 def _add_criterion(
     draft: ImportDraft, scorers: ScorerList, it: dict[str, Any], item: dict[str, Any], where: str
 ) -> None:
-    kind, operation = it.get("type"), it.get("operation")
+    kind, operation = str(it.get("type")), str(it.get("operation") or "")
     is_output = isinstance(it.get("input"), str) and _OUTPUT.fullmatch(it["input"].strip())
     reference = _fill(it.get("reference"), item)
     if kind == "string_check" and operation in _CHECKS and is_output and reference is not None:
         scorer = _CHECKS[operation]
+        draft.leave_fields_out(where, it, _CHECK)
         if scorer == "exact":
-            scorers.add("exact", value=reference)
+            scorers.add("exact", value=reference, strip=False)
         elif operation == "ilike":
             scorers.add(scorer, phrases=[reference], ignore_case=True)
         else:
             scorers.add(scorer, phrases=[reference])
         return
     if kind == "text_similarity" and is_output and reference is not None:
-        threshold = it.get("pass_threshold", 0.5)
+        draft.leave_fields_out(where, it, _SIMILARITY)
+        threshold = read_threshold(it.get("pass_threshold", 0.5), where)
         draft.leave_out(where, f"metric '{it.get('evaluation_metric')}' became token_f1")
-        scorers.add("token_f1", threshold=float(threshold), value=reference)
+        scorers.add("token_f1", threshold=threshold, value=reference)
         return
     draft.leave_out(where, f"type '{kind}'" + (f", operation '{operation}'" if operation else ""))
 
@@ -102,4 +119,4 @@ def _fill(template: Any, item: dict[str, Any]) -> str | None:
     names = _ITEM.findall(template)
     if any(name not in item for name in names):
         return None
-    return _ITEM.sub(lambda found: as_text(item[found.group(1)]), template)
+    return fill_text(template, _ITEM, lambda found: as_text(item[found.group(1)]))

@@ -4,7 +4,15 @@ import re
 from typing import Any
 
 from .documents import read_document
-from .drafts import ImportDraft, ScorerList, as_text, need_dict, need_list
+from .drafts import (
+    ImportDraft,
+    ScorerList,
+    as_text,
+    fill_text,
+    need_dict,
+    need_list,
+    read_threshold,
+)
 
 _VARIABLE = re.compile(r"\{\{\s*([A-Za-z0-9_]+)\s*\}\}")
 _PHRASES = {
@@ -19,8 +27,11 @@ _PHRASES = {
     "not-contains-any": ("excludes", "", False),
     "not-icontains-any": ("excludes", "", True),
 }
-_TEST = ("description", "vars", "assert", "metadata", "threshold")
-_CONFIG = ("description", "prompts", "tests", "defaultTest", "providers", "targets", "$schema")
+_TEST = ("description", "vars", "assert", "metadata")
+_CONFIG = ("description", "prompts", "tests", "defaultTest", "$schema")
+_ASSERTION = ("type", "value", "threshold")
+_HAS_THRESHOLD = ("latency", "cost", "llm-rubric")
+_FILES = ("file://", "javascript:", "fn:", "exec:")
 
 
 def import_promptfoo(data: bytes, draft: ImportDraft) -> None:
@@ -31,6 +42,7 @@ def import_promptfoo(data: bytes, draft: ImportDraft) -> None:
     draft.leave_fields_out("the configuration", whole, _CONFIG)
     prompt = _read_prompt(draft, whole.get("prompts"))
     shared = need_dict(whole.get("defaultTest") or {}, "defaultTest")
+    draft.leave_fields_out("defaultTest", shared, ("vars", "assert"))
     for number, it in enumerate(need_list(whole.get("tests"), "tests"), 1):
         test = need_dict(it, f"test {number}")
         what = f"test '{test.get('description') or number}'"
@@ -40,17 +52,22 @@ def import_promptfoo(data: bytes, draft: ImportDraft) -> None:
         stated = (*need_list(shared.get("assert"), what), *need_list(test.get("assert"), what))
         for assertion in stated:
             fields = need_dict(assertion, what)
-            if not _add_assertion(scorers, fields, given):
-                draft.leave_out(what, f"assertion '{fields.get('type')}'")
-            elif fields.get("transform") or fields.get("weight", 1) != 1:
-                draft.leave_out(what, f"transform or weight of assertion '{fields.get('type')}'")
-        if test.get("threshold") is not None:
-            draft.leave_out(what, "field 'threshold'")
+            kind = str(fields.get("type"))
+            if not _add_assertion(scorers, fields, given, what):
+                draft.leave_out(what, f"assertion '{kind}'")
+                continue
+            draft.leave_fields_out(f"{what}, assertion '{kind}'", fields, _ASSERTION)
+            if fields.get("threshold") is not None and kind not in _HAS_THRESHOLD:
+                draft.leave_out(f"{what}, assertion '{kind}'", "field 'threshold'")
+        _check_variables(draft, given, what)
+        text = _build_input(prompt, given)
+        if "{{" in text:
+            draft.leave_out(what, "a variable of the prompt that it does not have")
         metadata = need_dict(test.get("metadata") or {}, what)
         draft.add(
             str(test.get("description") or ""),
             number,
-            user_input=_build_input(prompt, given),
+            user_input=text,
             scorers=tuple(scorers.specs),
             metadata=metadata | {"vars": given},
         )
@@ -69,6 +86,14 @@ def _read_prompt(draft: ImportDraft, prompts: Any) -> str | None:
     return found
 
 
+def _check_variables(draft: ImportDraft, given: dict[str, Any], what: str) -> None:
+    for name, it in given.items():
+        if isinstance(it, list):
+            draft.leave_out(what, f"a test for each value of '{name}': it is one with all of them")
+        elif isinstance(it, str) and it.startswith(_FILES):
+            draft.leave_out(what, f"the content of '{it:.80}' for '{name}'")
+
+
 def _build_input(prompt: str | None, given: dict[str, Any]) -> str:
     if prompt is not None:
         return _fill(prompt, given)
@@ -82,19 +107,24 @@ def _fill(text: str, given: dict[str, Any]) -> str:
         name = found.group(1)
         return as_text(given[name]) if name in given else found.group(0)
 
-    return _VARIABLE.sub(read, text)
+    return fill_text(text, _VARIABLE, read)
 
 
-def _add_assertion(scorers: ScorerList, it: dict[str, Any], given: dict[str, Any]) -> bool:
+def _add_assertion(
+    scorers: ScorerList, it: dict[str, Any], given: dict[str, Any], what: str
+) -> bool:
     """Add the scorer that states an assertion; False if none does."""
-    kind, value = it.get("type"), it.get("value")
+    kind, value = str(it.get("type")), it.get("value")
     if isinstance(value, str):
-        if value.startswith(("file://", "javascript:", "fn:")):
+        if value.startswith(_FILES):
             return False
         value = _fill(value, given)
     if kind in _PHRASES and isinstance(value, str | list):
         scorer, mode, ignores = _PHRASES[kind]
         phrases = [value] if isinstance(value, str) else [str(part) for part in value]
+        if isinstance(value, str) and kind.endswith(("-all", "-any")):
+            # Several phrases in one text have commas between them.
+            phrases = [part.strip() for part in value.split(",") if part.strip()]
         extra: dict[str, Any] = {"mode": mode} if mode else {}
         scorers.add(scorer, phrases=phrases, ignore_case=ignores, **extra)
         return True
@@ -104,15 +134,15 @@ def _add_assertion(scorers: ScorerList, it: dict[str, Any], given: dict[str, Any
             scorers.add("exact", value=value)
         case "regex" | "not-regex" if isinstance(value, str):
             scorers.add("regex", pattern=value, is_absent=kind == "not-regex")
-        case "is-json":
-            schema = value if isinstance(value, dict) else {}
-            scorers.add("json_schema", schema=schema, part="text")
+        case "is-json" if value is None or isinstance(value, dict):
+            scorers.add("json_schema", schema=value or {}, part="text")
         case "latency" if isinstance(threshold, int | float):
             scorers.add("max_ms", max=int(threshold))
         case "cost" if isinstance(threshold, int | float):
             scorers.add("max_cost_usd", max=float(threshold))
         case "llm-rubric" if isinstance(value, str):
-            scorers.add("judge", rubric=value)
+            limit = 0.5 if threshold is None else read_threshold(threshold, what)
+            scorers.add("judge", threshold=limit, rubric=value)
         case _:
             return False
     return True

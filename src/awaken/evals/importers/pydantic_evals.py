@@ -2,9 +2,12 @@
 
 from typing import Any
 
+from awaken.contracts.evals.errors import InvalidDataset
+
 from .documents import read_document
 from .drafts import ImportDraft, ScorerList, as_text, need_dict, need_list
 
+_OPTIONS = ("", "value", "case_sensitive", "seconds", "rubric", "model")
 _CASE = ("name", "inputs", "expected_output", "metadata", "evaluators")
 
 
@@ -18,12 +21,16 @@ def import_pydantic(data: bytes, draft: ImportDraft) -> None:
         case = need_dict(it, f"case {number}")
         what = f"case '{case.get('name') or number}'"
         draft.leave_fields_out(what, case, _CASE)
+        if case.get("inputs") is None:
+            raise InvalidDataset(what=what, problem="it has no `inputs`")
         scorers = ScorerList()
         expected = case.get("expected_output")
         for evaluator in (*shared, *need_list(case.get("evaluators"), what)):
-            name, options = _read_evaluator(evaluator, what)
+            name, options = _read_evaluator(draft, evaluator, what)
             if not _add_scorer(draft, scorers, (name, options), expected, what):
                 draft.leave_out(what, f"evaluator '{name}'")
+            else:
+                draft.leave_fields_out(f"{what}, {name}", options, _OPTIONS)
         metadata = case.get("metadata")
         draft.add(
             str(case.get("name") or ""),
@@ -39,14 +46,16 @@ def import_pydantic(data: bytes, draft: ImportDraft) -> None:
         )
 
 
-def _read_evaluator(evaluator: Any, what: str) -> tuple[str, dict[str, Any]]:
+def _read_evaluator(draft: ImportDraft, evaluator: Any, what: str) -> tuple[str, dict[str, Any]]:
     """Return the name and the options: `Name`, `Name: value` or `Name: {options}`."""
     if isinstance(evaluator, str):
         return evaluator, {}
     fields = need_dict(evaluator, what)
     if "name" in fields and isinstance(fields.get("arguments"), dict | type(None)):
         return str(fields["name"]), fields.get("arguments") or {}
-    name, value = next(iter(fields.items()), ("", None))
+    (name, value), *others = fields.items() or [("", None)]
+    for other, _ in others:
+        draft.leave_out(what, f"evaluator '{other}', in one entry with '{name}'")
     return name, value if isinstance(value, dict) else {"": value}
 
 
@@ -67,6 +76,7 @@ def _add_scorer(
             if isinstance(wanted, str):
                 scorers.add("exact", value=wanted, strip=False)
             else:
+                draft.leave_out(what, f"fields beyond the expected ones, which {name} refuses")
                 scorers.add("json_subset", value=wanted)
         case "Contains" if isinstance(value, str):
             is_strict = bool(options.get("case_sensitive", True))

@@ -2,12 +2,15 @@
 
 import csv
 import io
+from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 import msgspec
 
 from awaken.contracts.evals.errors import InvalidDataset
 from awaken.evals.case_documents import read_case
+from awaken.evals.dataset_writes import CASES_MAX
 
 from .drafts import ImportDraft, as_text, need_dict, read_chat
 
@@ -32,9 +35,16 @@ def import_csv(data: bytes, draft: ImportDraft) -> None:
     csv.field_size_limit(CELL_CHARS_MAX)
     try:
         text = data.decode("utf-8-sig")
-        rows = list(csv.DictReader(io.StringIO(text, newline=""), strict=True))
+        reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
+        names = [it.strip() for it in reader.fieldnames or ()]
+        # One more than a dataset may have: then the draft refuses it.
+        rows = list(islice(reader, CASES_MAX + 1))
     except (UnicodeDecodeError, csv.Error) as error:
         raise InvalidDataset(what="the CSV file", problem=str(error)) from error
+    twice = sorted({it for it in names if names.count(it) > 1})
+    if twice:
+        problem = f"the head has a column '{twice[0]}' twice, of which one would be lost"
+        raise InvalidDataset(what="the CSV file", problem=problem)
     for number, row in enumerate(rows, 1):
         what = f"row {number}"
         if None in row or None in row.values():
@@ -50,22 +60,20 @@ def import_csv(data: bytes, draft: ImportDraft) -> None:
         add_row(draft, fields, number, what)
 
 
-def read_lines(data: bytes) -> list[tuple[int, dict[str, Any]]]:
-    """Return the objects of a JSONL file with their lines.
+def read_lines(data: bytes) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the objects of a JSONL file with their lines, each when it is wanted.
 
     Raises:
         InvalidDataset: A line is no JSON object.
     """
-    found: list[tuple[int, dict[str, Any]]] = []
-    for number, line in enumerate(data.removeprefix(b"\xef\xbb\xbf").splitlines(), 1):
+    for number, line in enumerate(io.BytesIO(data.removeprefix(b"\xef\xbb\xbf")), 1):
         if not line.strip():
             continue
         try:
             value = msgspec.json.decode(line)
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:
             raise InvalidDataset(what=f"line {number}", problem=str(error)) from error
-        found.append((number, need_dict(value, f"line {number}")))
-    return found
+        yield number, need_dict(value, f"line {number}")
 
 
 def add_row(draft: ImportDraft, fields: dict[str, Any], number: int, what: str) -> None:

@@ -56,6 +56,7 @@ LOADED_TOOLS: StateKey[Mapping[str, Conversation], Shift] = StateKey(
     default={},
     type=dict[str, Conversation],
     apply=_apply_shift,
+    update_type=Shift,
     merge=MergeStrategy.COMMUTATIVE,
     scope=StateScope.THREAD,
 )

@@ -25,7 +25,15 @@ from awaken.contracts.plugins.plugin import (
     Suspend,
     ToolGateContext,
 )
-from awaken.contracts.plugins.screens import ANSWER_STEP, BlockedInput, Screened, StepAnswer
+from awaken.contracts.plugins.screens import (
+    ANSWER_STEP,
+    GUARDRAIL_HOLDS,
+    HELD_BACK,
+    BlockedInput,
+    BlockedValue,
+    Screened,
+    StepAnswer,
+)
 from awaken.contracts.specs.agents import AgentSpec
 from awaken.contracts.state.keys import StateCommand
 from awaken.contracts.suspension.tickets import (
@@ -95,6 +103,7 @@ class GuardrailsPlugin(Plugin):
         registrar.key(CLEARED)
         registrar.key(CONTEXT_CLEARED)
         registrar.key(ANSWERED)
+        registrar.key(GUARDRAIL_HOLDS)
         registrar.tool(guardrail_review)
         registrar.screen_messages(_screen_message)
         registrar.screen_results(_screen_result)
@@ -128,38 +137,50 @@ def _screen_result(guards: Guards, value: Any) -> Any:
     if guards.has(CheckPlace.TOOL_RESULTS, Action.BLOCK):
         found = guards.find_objection(CheckPlace.TOOL_RESULTS, _text(value), Action.BLOCK)
         if found is not None:
-            return {"blocked": _mark(found)} if isinstance(value, dict) else _mark(found)
+            mark = _mark(found)
+            shown = {"blocked": mark} if isinstance(value, dict) else mark
+            return BlockedValue(value=shown, reason=mark)
     return guards.redact_value(CheckPlace.TOOL_RESULTS, value)
 
 
 def _screen_answer(context: AfterInferenceContext, answer: StreamResult) -> Screened:
     guards: Guards = context.prepared
     # Only this plugin requests reviews: a review that a model calls for is dropped.
-    calls = tuple(_screen_call(guards, call) for call in answer.tool_calls if call.name != REVIEW)
+    command = StateCommand()
+    calls: tuple[ToolCall, ...] = ()
+    for call in answer.tool_calls:
+        if call.name == REVIEW:
+            continue
+        refusal = _find_refusal(guards, call)
+        if refusal is not None:
+            command = command.update(GUARDRAIL_HOLDS, refusal)
+            call = ToolCall(id=call.id, name=call.name, arguments={_REFUSED: refusal})
+        calls = (*calls, call)
     answer = msgspec.structs.replace(answer, tool_calls=calls)
     found = guards.find_review(CheckPlace.OUTPUT, _answer_text(answer), Action.BLOCK, Action.ASK)
     if found is None:
         content = guards.redact_blocks(CheckPlace.OUTPUT, answer.content)
-        return Screened(answer=msgspec.structs.replace(answer, content=content))
+        return Screened(answer=msgspec.structs.replace(answer, content=content), command=command)
     if found.action is Action.BLOCK:
-        blocked = (Text(text=_mark(found)),)
-        return Screened(answer=msgspec.structs.replace(answer, content=blocked, tool_calls=()))
+        mark = _mark(found)
+        return Screened(
+            answer=msgspec.structs.replace(answer, content=(Text(text=mark),), tool_calls=()),
+            command=StateCommand().update(GUARDRAIL_HOLDS, mark),
+        )
     asking = review_call(context.run.run_id, context.step, CheckPlace.OUTPUT, found)
     # An approval covers only what was asked about; the rest is redacted all the same.
     text = text_of(guards.redact_blocks(CheckPlace.OUTPUT, answer.content))
     held = Withheld(text=text, tool_calls=answer.tool_calls)
     return Screened(
         answer=msgspec.structs.replace(answer, content=(), tool_calls=(asking,)),
-        command=StateCommand().update(WITHHELD, (asking.id, held)),
+        command=command.update(WITHHELD, (asking.id, held)),
     )
 
 
-def _screen_call(guards: Guards, call: ToolCall) -> ToolCall:
-    """The call as it is stored: blocked arguments are replaced by the reason."""
+def _find_refusal(guards: Guards, call: ToolCall) -> str | None:
+    """Why the arguments of a call are blocked: in the transcript the reason replaces them."""
     found = guards.find_objection(CheckPlace.TOOL_ARGUMENTS, _text(call.arguments), Action.BLOCK)
-    if found is None:
-        return call
-    return ToolCall(id=call.id, name=call.name, arguments={_REFUSED: _describe_finding(found)})
+    return None if found is None else _describe_finding(found)
 
 
 def _describe_finding(found: CheckFinding) -> str:
@@ -181,7 +202,9 @@ async def _gate(context: ToolGateContext) -> GateDecision | None:
     if found.action is Action.BLOCK:
         # A person edited the arguments when deciding on the call.
         reason = _describe_finding(found)
-        return SetResult(result=ToolResult.error(call.name, reason, code="guardrail"))
+        result = ToolResult.error(call.name, reason, code="guardrail")
+        metadata = {**result.metadata, HELD_BACK: reason}
+        return SetResult(result=msgspec.structs.replace(result, metadata=metadata))
     message = f"Check '{found.rule}' found {kinds} in the arguments of '{call.name}'."
     suspension = Suspension(action=_ASKING, message=message, parameters=call.arguments)
     pending = PendingToolCall(id=call.id, name=call.name, arguments=call.arguments)
@@ -213,7 +236,8 @@ async def _after_inference(context: AfterInferenceContext) -> StateCommand | Non
     answer = context.response
     if not guards.has(CheckPlace.OUTPUT, Action.BLOCK):
         return None
-    if isinstance(answer, StreamResult) and answer.text.startswith(_BLOCKED):
+    # A model that writes such a mark itself was not blocked.
+    if isinstance(answer, StreamResult) and answer.text in context.state(GUARDRAIL_HOLDS):
         return _end_run(answer.text)
     return None
 

@@ -75,7 +75,9 @@ class Handoff:
             parameters=self._schema,
             effect=ToolEffect.IDEMPOTENT,
         )
-        return TypedTool(descriptor, self.input, self.switch)
+        made = TypedTool(descriptor, self.input, self.switch)
+        made.hands_off_to = lambda _: self.agent_id
+        return made
 
     async def switch(self, given: Any, ctx: ToolContext) -> str:
         """Call `on_handoff`, then make the agent the active one."""
@@ -160,8 +162,13 @@ def _transfer_tool(to: dict[str, Handoff]) -> Tool:
         description=f"Hand the conversation over to another agent. Agents: {choices}",
     )
     async def transfer_to_agent(agent_id: str, ctx: ToolContext) -> str:
+        return await to[find_target({"agent_id": agent_id})].switch(None, ctx)
+
+    def find_target(arguments: Any) -> str:
+        agent_id = str(arguments["agent_id"])
         if agent_id not in to:
             raise InvalidArguments(f"agent_id must be one of {', '.join(to)}")
-        return await to[agent_id].switch(None, ctx)
+        return agent_id
 
+    transfer_to_agent.hands_off_to = find_target
     return transfer_to_agent

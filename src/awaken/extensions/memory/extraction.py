@@ -1,7 +1,6 @@
 """What is learnt from a run after its end: the model is asked, and its answer is data."""
 
 import asyncio
-from collections.abc import Sequence
 from contextlib import suppress
 
 import msgspec
@@ -11,7 +10,7 @@ from awaken.contracts.lifecycle import NaturalEnd
 from awaken.contracts.memory.access import FactAccess
 from awaken.contracts.memory.errors import UnknownFact
 from awaken.contracts.memory.records import FactOrigin, FactSource
-from awaken.contracts.messages.message import Message, Role, user
+from awaken.contracts.messages.message import Role, user
 from awaken.contracts.plugins.plugin import AfterRunContext, FinishedRun
 from awaken.redaction import remove_secrets
 
@@ -50,8 +49,12 @@ async def extract_facts(facts: FactAccess, context: AfterRunContext) -> None:
     """
     config: MemoryConfig = context.prepared
     run, owner = context.run, find_owner(context.run, config, "user")
-    text, once = _read_conversation(context.messages), f"extraction:{run.run_id}"
-    if not text or await facts.was_done(owner, once):
+    once = f"extraction:{run.run_id}"
+    if not any(map(context.is_said_by_user, context.messages)) or await facts.was_done(owner, once):
+        return
+    # Answers may quote what others said on the thread.
+    text = _read_conversation(context, has_answers=await context.is_private())
+    if not text:
         return
     async with asyncio.timeout(config.extract_ms / 1000):
         system = SYSTEM.format(count=config.extract_facts)
@@ -76,22 +79,25 @@ async def extract_facts(facts: FactAccess, context: AfterRunContext) -> None:
                 await facts.forget(owner, fact.id)
 
 
-def _read_conversation(messages: Sequence[Message]) -> str:
-    """The texts of the user and the agent in a run, the newest if they are long, framed.
+def _read_conversation(context: AfterRunContext, *, has_answers: bool) -> str:
+    """The texts of the user in a run, and of the agent, the newest if they are long, framed.
 
     Secrets are replaced before a model reads them.
     """
     lines: list[str] = []
-    left = TRANSCRIPT_CHARS
-    for message in reversed(messages):
-        if message.role not in (Role.USER, Role.ASSISTANT) or not message.text.strip():
+    left, has_words = TRANSCRIPT_CHARS, False
+    for message in reversed(context.messages):
+        is_said = context.is_said_by_user(message)
+        is_answer = has_answers and message.role is Role.ASSISTANT
+        if not (is_said or is_answer) or not message.text.strip():
             continue
+        has_words = has_words or is_said
         line = f"{message.role.value}: {escape_fact(remove_secrets(message.text))}"[:left]
         lines.append(line)
         left -= len(line)
         if left <= 0:
             break
-    if not any(line.startswith(Role.USER.value) for line in lines):
+    if not has_words:
         return ""
     joined = "\n".join(reversed(lines))
     return f"<conversation>\n{joined}\n</conversation>"

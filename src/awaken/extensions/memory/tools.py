@@ -10,6 +10,7 @@ from awaken.contracts.memory.records import (
     Fact,
     FactOrigin,
     FactSource,
+    Partition,
     knowledge_collection,
 )
 from awaken.contracts.tool_results import ToolResult
@@ -80,7 +81,7 @@ def _make_recall(get_memory: GetMemory) -> Tool:
         """
         found: list[dict[str, Any]] = []
         try:
-            for about, owner in list_owners(ctx.run, ctx.prepared):
+            for about, owner in _need_owners(ctx):
                 matches = await get_memory().facts.search(owner, query, limit=RECALLED)
                 found += [_describe(it.fact, about) for it in matches]
         except UsageError as error:
@@ -100,11 +101,8 @@ def _make_forget(get_memory: GetMemory) -> Tool:
             ctx: The call.
         """
         try:
-            owners = list_owners(ctx.run, ctx.prepared) or [
-                ("user", find_owner(ctx.run, ctx.prepared, "user"))
-            ]
             refused: UsageError | None = None
-            for _, owner in owners:
+            for _, owner in _need_owners(ctx):
                 try:
                     gone = await get_memory().facts.forget(
                         owner, fact_id, reader=ctx.run.user_id or ""
@@ -159,6 +157,16 @@ def _make_search(get_memory: GetMemory) -> Tool:
         return {"passages": found}
 
     return search_knowledge
+
+
+def _need_owners(ctx: ToolContext) -> list[tuple[About, Partition]]:
+    """Return the memories that a run has.
+
+    Raises:
+        NoMemoryOwner: It has none.
+    """
+    owners = list_owners(ctx.run, ctx.prepared)
+    return owners or [("user", find_owner(ctx.run, ctx.prepared, "user"))]
 
 
 def _describe(fact: Fact, about: About) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from . import wire
 from .configs import check_room, config_violations, save_config
 from .decode import decisions_of, message_violations, user_message
 from .projection import TaskProjection
-from .states import Payload, history, open_tickets, task_of
+from .states import Payload, history, is_unanswered, open_tickets, task_of
 from .wire import Ask, ListTasks, SendMessage, TaskRequest, WireMessage, find_violations
 
 SEND_WAIT_MS = 300_000
@@ -62,7 +62,9 @@ async def stream_message(ask: Ask[SendMessage]) -> TaskStream:
     """Send a message to an agent and stream its task until it ends or waits."""
     message, wanted, begun = await _begin(ask)
     if normalize_id(message.task_id) is not None:
-        return await _open_stream(ask, begun.run_id, begun.stream, wanted.history_length)
+        # Whatever the task asked, the message was taken: what follows says what becomes of it.
+        length = wanted.history_length
+        return await _open_stream(ask, begun.run_id, begun.stream, length, is_asking=False)
     shown = TaskProjection(begun.run_id, begun.thread_id, ask.view.outputs.decode)
     task = shown.snapshot()
     if wanted.history_length != 0:
@@ -115,7 +117,9 @@ async def subscribe(ask: Ask[TaskRequest]) -> TaskStream:
         cursor = await ask.latest(record)
     stream = await ask.view.follow_run(record.run_id, cursor)
     stream.is_open_ended = True
-    return await _open_stream(ask, record.run_id, stream, ask.params.history_length)
+    is_asking = await is_unanswered(ask.view, await ask.view.run(record.run_id))
+    length = ask.params.history_length
+    return await _open_stream(ask, record.run_id, stream, length, is_asking=is_asking)
 
 
 async def _begin(ask: Ask[SendMessage]) -> tuple[WireMessage, wire.Configuration, StartedRun]:
@@ -215,14 +219,17 @@ async def _continue(ask: Ask[SendMessage], message: WireMessage, record: RunReco
 
 
 async def _open_stream(
-    ask: Ask[Any], run_id: str, stream: EventStream, length: int | None
+    ask: Ask[Any], run_id: str, stream: EventStream, length: int | None, *, is_asking: bool
 ) -> TaskStream:
+    """Begin with the task at the stream's cursor; it asks only what is still unanswered."""
     shown = TaskProjection(run_id, stream.thread_id, ask.view.outputs.decode)
     for event in stream.before:
         shown.project(event)
     stream.before = []
-    task = shown.snapshot() | await history(ask.view, shown.names, length)
-    return TaskStream({"task": task}, stream, shown)
+    task = shown.snapshot()
+    if not is_asking and task["status"]["state"].is_waiting:
+        task["status"] = {"state": TaskState.WORKING}
+    return TaskStream({"task": task | await history(ask.view, shown.names, length)}, stream, shown)
 
 
 class _TaskFilter(NamedTuple):

@@ -31,6 +31,8 @@ from .states import (
     task,
 )
 
+_GONE = frozenset({"unknown_run", "unknown_thread"})
+
 DecodeOutput = Callable[[str, str], Any]
 """Decodes an agent's answer into its output type, from the agent's id and the text."""
 
@@ -155,7 +157,9 @@ class TaskEncoder:
     def encode(self, event: ev.AgentEvent) -> Sequence[bytes]:
         """Encode an event; an error ends the stream, not the task."""
         if isinstance(event, ev.ErrorEvent):
-            problem = HttpError(503, event.code or "stream_broken", event.message)
+            # Its thread was deleted: to attach again would find nothing.
+            status = 404 if event.code in _GONE else 503
+            problem = HttpError(status, event.code or "stream_broken", event.message)
             return (b"event: error\n" + data_line(encode_json(self.refuse(problem))),)
         return [self.frame(payload) for payload in self.projection.project(event)]
 

@@ -80,15 +80,19 @@ def is_permission(ticket: Ticket | SuspendTicket) -> bool:
 async def task_of(view: TenantView, record: RunRecord, length: int | None = None) -> Payload:
     """Build the task of a run, with at most `length` of its latest messages."""
     names = {"taskId": record.run_id, "contextId": record.thread_id}
-    asked = await open_tickets(view, record)
+    # A run that has its answer still waits in its record until a worker takes it.
+    is_waiting = await is_unanswered(view, record)
+    asked = await open_tickets(view, record) if is_waiting else []
     questions = [
         Question.of(it.call_id, it.tool_name, it.arguments, it, it.ticket_id) for it in asked
     ]
     # The text of a run that resumes by itself is not its answer.
-    is_said = record.status is RunStatus.DONE or record.awaits_message
-    state, response = state_of(record, questions), (is_said and record.final_output) or ""
+    is_said = record.status is RunStatus.DONE or (is_waiting and record.awaits_message)
+    state, response = TaskState.WORKING, (is_said and record.final_output) or ""
+    if is_waiting or record.status is not RunStatus.WAITING:
+        state = state_of(record, questions)
     parts = status_parts(record.termination, questions, response)
-    if record.is_workflow and record.status is RunStatus.WAITING and not questions:
+    if record.is_workflow and is_waiting and not questions:
         state, parts = describe_waits(await list_waits(view, record))
     said = status(names, state, parts)
     said["timestamp"] = datetime.fromtimestamp((record.updated_at or record.created_at) / 1000, UTC)
@@ -104,6 +108,12 @@ async def task_of(view: TenantView, record: RunRecord, length: int | None = None
     if made:
         shown["artifacts"] = [*shown.get("artifacts", ()), *made]
     return shown | await history(view, names, length, messages)
+
+
+async def is_unanswered(view: TenantView, record: RunRecord) -> bool:
+    """Whether a run waits, and neither a decision nor a message that was sent resumes it."""
+    is_waiting = record.status is RunStatus.WAITING
+    return is_waiting and await view.control.is_waiting(view.add_namespace(record.run_id))
 
 
 async def open_tickets(view: TenantView, record: RunRecord) -> list[Ticket]:

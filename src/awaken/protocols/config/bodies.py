@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Meta
 
 from awaken.contracts.config.audit import AuditAction
-from awaken.contracts.config.heads import CanaryPlan, SwitchState
+from awaken.contracts.config.heads import CanaryPlan, SeenCanary, SwitchState
 from awaken.contracts.record import StrictRecord
 from awaken.managed.differences import Preference
 from awaken.managed.files import ApplyOptions, FileSet
@@ -96,7 +96,8 @@ class PublishBody(StrictRecord, frozen=True, kw_only=True):
     expected_head: Place | None = None
     require: Literal["self", "all"] = "self"
     canary: CanaryPlan | None = None
-    over_canary: bool = False
+    over_canary: SeenCanary | None = None
+    """The canary that is ended by it; another one refuses the request."""
 
 
 class PublicationPaging(StrictRecord, frozen=True, kw_only=True):
@@ -108,11 +109,14 @@ class PublicationPaging(StrictRecord, frozen=True, kw_only=True):
 
 
 class RollbackBody(StrictRecord, frozen=True, kw_only=True):
-    """The publication to go back to."""
+    """The publication to go back to, and what the caller saw when it asked."""
 
     publication: Number
+    expected_head: Place
+    """The publication that is live, 0 for the code alone; another one refuses the request."""
     message: Reason = ""
-    over_canary: bool = False
+    over_canary: SeenCanary | None = None
+    """The canary that is ended by it; another one refuses the request."""
 
 
 class CanaryBody(CanaryPlan, frozen=True, kw_only=True):
@@ -121,10 +125,17 @@ class CanaryBody(CanaryPlan, frozen=True, kw_only=True):
     publication: Number
 
 
-class PromoteBody(StrictRecord, frozen=True, kw_only=True):
-    """Why a canary is promoted or ended."""
+class PromoteBody(SeenCanary, frozen=True, kw_only=True):
+    """Which canary becomes live, and why; another one refuses the request."""
 
     message: Reason = ""
+
+
+class ReleaseQuery(StrictRecord, frozen=True, kw_only=True):
+    """Which switch is released."""
+
+    set_at: Place | None = None
+    """When it was set, the `at` of the switch; one that was set again refuses the request."""
 
 
 class SwitchBody(StrictRecord, frozen=True, kw_only=True):

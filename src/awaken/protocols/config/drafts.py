@@ -28,6 +28,7 @@ from .replies import (
     read_key,
     read_revision,
     request_key,
+    require_revision,
     write_of,
     written_headers,
 )
@@ -156,15 +157,16 @@ class DraftRoutes:
         return as_json(PreviewedDraft(publication=number), 201, (publication_header(number),))
 
     async def publish_draft(self, call: RouteCall) -> Reply:
-        """Make a draft live, and remove it."""
+        """Make a draft live as the caller read it, and remove it."""
         body: PublishBody = call.body
+        require_revision(call)
         key = read_key(call)
         how = PublishDraft(
             author=author_of(call),
             message=body.message,
             expected_head=body.expected_head,
             canary=body.canary,
-            is_over_canary=body.over_canary,
+            over_canary=body.over_canary,
             is_required_of_all=body.require == "all",
             expected=read_revision(call),
             idempotency_key=key,

@@ -3,12 +3,13 @@
 from msgspec import UNSET
 
 from awaken.contracts.config.errors import UnknownPublication, UnknownSecret, UnknownSwitch
-from awaken.contracts.config.heads import CanaryPlan, ConfigHead, SwitchKind
+from awaken.contracts.config.heads import CanaryPlan, ConfigHead, SeenCanary, SwitchKind
 from awaken.contracts.config.publications import Publication
 from awaken.contracts.config.store import SealedSecret
 from awaken.managed.configuration import ManagedConfig
 from awaken.managed.differences import compare_versions, list_differences
 from awaken.managed.heads import SwitchOrder
+from awaken.managed.history import list_undone
 from awaken.transport.asgi import Bytes, Header, Reply, as_json
 from awaken.transport.problems import HttpError
 from awaken.transport.routes import RouteCall
@@ -18,6 +19,7 @@ from .bodies import (
     ForceQuery,
     PromoteBody,
     PublicationPaging,
+    ReleaseQuery,
     RollbackBody,
     SecretBody,
     SwitchBody,
@@ -90,7 +92,13 @@ class PublicationRoutes:
                 fields=list_differences(old, old, new),
             )
             records.append(compared)
-        shown = PublicationDifference(before=before.no, after=after.no, records=tuple(records))
+        undone = await list_undone(self._store, before.no, after.no)
+        shown = PublicationDifference(
+            before=before.no,
+            after=after.no,
+            records=tuple(records),
+            undone=tuple(map(publication_view, undone)),
+        )
         return as_json(shown)
 
     async def roll_back(self, call: RouteCall) -> Reply:
@@ -100,7 +108,8 @@ class PublicationRoutes:
             body.publication,
             author_of(call),
             body.message,
-            is_over_canary=body.over_canary,
+            expected_head=body.expected_head,
+            over_canary=body.over_canary,
             once=request_key(call),
         )
         shown = RolledBack(publication=published.publication.no, is_changed=published.is_changed)
@@ -118,13 +127,16 @@ class PublicationRoutes:
     async def promote_canary(self, call: RouteCall) -> Reply:
         """Make the publication live that is being tried."""
         body: PromoteBody = call.body
-        head = await self._heads.promote_canary(author_of(call), body.message, request_key(call))
+        head = await self._heads.promote_canary(
+            body, author_of(call), body.message, request_key(call)
+        )
         return _reply_head(head)
 
     async def end_canary(self, call: RouteCall) -> Reply:
         """Stop trying a publication; runs that began on it go on."""
+        seen: SeenCanary = call.query
         head = await self._heads.end_canary(
-            author_of(call), "ended by an operator", once=request_key(call)
+            seen, author_of(call), "ended by an operator", request_key(call)
         )
         return _reply_head(head)
 
@@ -167,8 +179,13 @@ class PublicationRoutes:
 
     async def release_switch(self, call: RouteCall) -> Reply:
         """Let what was stopped go on."""
+        query: ReleaseQuery = call.query
         head = await self._heads.release_switch(
-            _kind_of(call), call.path["target"], author_of(call), request_key(call)
+            _kind_of(call),
+            call.path["target"],
+            author_of(call),
+            request_key(call),
+            set_at=query.set_at,
         )
         return Bytes(204, headers=(publication_header(head.publication),))
 

@@ -82,6 +82,17 @@ def read_revision(call: RouteCall) -> int | None:
     return int(given)
 
 
+def require_revision(call: RouteCall) -> None:
+    """Refuse a request that does not say which revision it means.
+
+    Raises:
+        HttpError: It has no `If-Match`: what another person wrote meanwhile would go unseen.
+    """
+    if not call.headers.get("if-match", "").strip():
+        message = 'Name the revision that you have read in If-Match, or "*" for any.'
+        raise HttpError(428, "revision_required", message)
+
+
 def reply_written(view: RecordView, published: Published, status: int = 200) -> Bytes:
     """A record after a write, with its revision and the publication as headers."""
     return as_json(view.wire, status, written_headers(published, view.meta.revision))

@@ -13,7 +13,7 @@ from awaken.contracts.config.connections import (
     RemoteView,
 )
 from awaken.contracts.config.errors import ConfigNotEnabled
-from awaken.contracts.config.heads import Switch
+from awaken.contracts.config.heads import SeenCanary, Switch
 from awaken.managed.auditing import AuditProof
 from awaken.managed.configuration import ManagedConfig
 from awaken.managed.drafts import DraftDifference
@@ -223,7 +223,9 @@ _TABLE: tuple[_Row, ...] = (
         headers=_EDIT,
         reply=views.DraftView,
     ),
-    _config(f"DELETE {_DRAFT}", DraftRoutes, "discard_draft", status=204, reply=None),
+    _config(
+        f"DELETE {_DRAFT}", DraftRoutes, "discard_draft", status=204, headers=_EDIT, reply=None
+    ),
     _config(
         f"PUT {_DRAFT}/{{namespace}}/{{record_id}}",
         DraftRoutes,
@@ -315,6 +317,7 @@ _TABLE: tuple[_Row, ...] = (
         "DELETE /v1/config/canary",
         PublicationRoutes,
         "end_canary",
+        query=SeenCanary,
         headers=_ONCE,
         reply=views.MovedHead,
     ),
@@ -354,6 +357,7 @@ _TABLE: tuple[_Row, ...] = (
         f"DELETE {_SWITCH}",
         PublicationRoutes,
         "release_switch",
+        query=bodies.ReleaseQuery,
         status=204,
         reply=None,
         headers=_ONCE,

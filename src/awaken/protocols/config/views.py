@@ -264,6 +264,8 @@ class PublicationDifference(ConfigView, frozen=True, kw_only=True):
     before: int
     after: int
     records: tuple[ComparedRecord, ...]
+    undone: tuple[PublicationView, ...] = ()
+    """If the second is the earlier one: what going back to it undoes, newest first, at most 200."""
 
 
 class RolledBack(ConfigView, frozen=True, kw_only=True):

@@ -1,11 +1,12 @@
 """Bodies and replies of datasets: those of Awaken for Rust, with fields beyond."""
 
+from collections.abc import Iterable
 from typing import Any
 
-from awaken.contracts.evals.cases import Expectation
+from awaken.contracts.evals.cases import DatasetRevision, Expectation
 from awaken.contracts.evals.scores import ScorerSpec
 from awaken.contracts.record import Record, StrictRecord, always
-from awaken.evals.capture import CAPTURED_MAX, ScriptMode, SkippedRun
+from awaken.evals.capture import CAPTURED_MAX, CapturePlan, ScriptMode, SkippedRun
 from awaken.evals.case_documents import read_case, write_case
 from awaken.evals.dataset_writes import (
     ChangedDataset,
@@ -25,6 +26,8 @@ class DatasetSummary(Record, frozen=True, kw_only=True):
     revision: int
     has_gate: bool = False
     """Whether its evals are judged by a gate."""
+    is_demo: bool = False
+    """Whether it is demo data, which cannot be changed or tried."""
 
 
 class DatasetList(Record, frozen=True, kw_only=True):
@@ -38,6 +41,8 @@ class DatasetFilter(StrictRecord, frozen=True, kw_only=True):
 
     offset: int = 0
     limit: int = 100
+    demo: bool = False
+    """Whether to list that of the demo data as well."""
 
 
 class DatasetSpec(StrictRecord, frozen=True, kw_only=True):
@@ -55,6 +60,8 @@ class DatasetMeta(Record, frozen=True, kw_only=True):
     revision: int
     updated_at: int = always(0)
     updated_by: str = ""
+    is_demo: bool = False
+    """Whether it is demo data, which cannot be changed or tried."""
 
 
 class DatasetView(Record, frozen=True, kw_only=True):
@@ -244,10 +251,55 @@ def show_dataset(dataset: LoadedDataset, changed: ChangedDataset | None = None) 
         scorers=it.scorers,
         gate=it.gate,
     )
-    meta = DatasetMeta(revision=it.revision, updated_at=it.at, updated_by=it.by)
+    meta = DatasetMeta(revision=it.revision, updated_at=it.at, updated_by=it.by, is_demo=it.is_demo)
     duplicates = () if changed is None else changed.duplicates
     return DatasetView(
         id=it.dataset_id, spec=spec, meta=meta, erased=dataset.erased, duplicates=duplicates
+    )
+
+
+def list_datasets(found: Iterable[DatasetRevision]) -> DatasetList:
+    """Return datasets as their list."""
+    return DatasetList(
+        datasets=tuple(
+            DatasetSummary(
+                id=it.dataset_id,
+                description=it.description,
+                fixture_count=it.case_count,
+                revision=it.revision,
+                has_gate=it.gate is not None,
+                is_demo=it.is_demo,
+            )
+            for it in found
+        )
+    )
+
+
+def list_revisions(found: Iterable[DatasetRevision]) -> RevisionList:
+    """Return revisions of a dataset as their list."""
+    return RevisionList(
+        revisions=tuple(
+            RevisionSummary(
+                revision=it.revision,
+                fixture_count=it.case_count,
+                description=it.description,
+                at=it.at,
+                by=it.by,
+                is_deleted=it.is_deleted,
+            )
+            for it in found
+        )
+    )
+
+
+def build_plan(body: NewItem | TraceImport | DialogueImport) -> CapturePlan:
+    """Return how cases are made of runs, as far as all bodies say it."""
+    return CapturePlan(
+        script=body.provider_script_mode,
+        keeps_recording=body.recording,
+        expect=body.wanted,
+        tags=body.tags,
+        split=body.split,
     )
 
 

@@ -1,15 +1,16 @@
 """Datasets over HTTP, with the paths of Awaken for Rust; a tenant sees its own."""
 
+import asyncio
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+
+from msgspec import structs
 
 from awaken.contracts.config.audit import AuditAction
 from awaken.contracts.evals.store import open_eval_store
 from awaken.evals.capture import (
     CapturedCase,
     CaptureFilter,
-    CapturePlan,
     Captures,
     RunRecordings,
     capture_many,
@@ -18,7 +19,7 @@ from awaken.evals.capture import (
 from awaken.evals.case_documents import read_case, write_case
 from awaken.evals.dataset_writes import ChangedDataset, DatasetChange, WriteOptions
 from awaken.evals.datasets import Datasets
-from awaken.evals.importers import import_cases
+from awaken.evals.importers import import_cases, tell_left_out
 from awaken.services.view import AppServices
 from awaken.transport.asgi import Bytes, Reply, as_json
 from awaken.transport.problems import HttpError
@@ -118,25 +119,15 @@ class DatasetRoutes:
         """List datasets by id."""
         asked: views.DatasetFilter = call.query
         begin, limit = max(asked.offset, 0), min(max(asked.limit, 0), LISTED_MAX)
-        found = await self._datasets(call).list_datasets(limit=begin + limit)
-        listed = tuple(
-            views.DatasetSummary(
-                id=it.dataset_id,
-                description=it.description,
-                fixture_count=it.case_count,
-                revision=it.revision,
-                has_gate=it.gate is not None,
-            )
-            for it in found[begin:]
-        )
-        return as_json(views.DatasetList(datasets=listed))
+        found = await self._datasets(call).list_datasets(limit=begin + limit, with_demo=asked.demo)
+        return as_json(views.list_datasets(found[begin:]))
 
     async def create(self, call: RouteCall) -> Reply:
         """Create a dataset; equal inputs are kept and reported."""
         body: views.NewDataset = call.body
         dataset_id = body.id or call.query.id or self._services.ids.new_id()
         document = views.read_spec(body.spec)
-        await self._audit(call, AuditAction.CREATE, dataset_id)
+        await call.audit(AuditAction.CREATE, _name(dataset_id))
         options = WriteOptions(redact=body.redact, keeps_duplicates=True)
         changed = await self._datasets(call).create(dataset_id, document, options)
         return await self._show(call, changed, 201)
@@ -152,7 +143,7 @@ class DatasetRoutes:
         body: views.DatasetReplacement = call.body
         dataset_id = call.path["dataset_id"]
         document = views.read_spec(body.spec)
-        await self._audit(call, AuditAction.UPDATE, dataset_id)
+        await call.audit(AuditAction.UPDATE, _name(dataset_id))
         options = WriteOptions(redact=body.redact, keeps_duplicates=True)
         changed = await self._datasets(call).replace(
             dataset_id, document, body.expected_revision, options
@@ -162,7 +153,7 @@ class DatasetRoutes:
     async def delete(self, call: RouteCall) -> Reply:
         """Delete a dataset; evals can still read its old revisions."""
         dataset_id = call.path["dataset_id"]
-        await self._audit(call, AuditAction.DELETE, dataset_id)
+        await call.audit(AuditAction.DELETE, _name(dataset_id))
         await self._datasets(call).delete(dataset_id, call.query.expected_revision)
         return Bytes(204)
 
@@ -172,18 +163,7 @@ class DatasetRoutes:
         found = await self._datasets(call).list_revisions(
             call.path["dataset_id"], before=asked.before, limit=min(asked.limit, LISTED_MAX)
         )
-        listed = tuple(
-            views.RevisionSummary(
-                revision=it.revision,
-                fixture_count=it.case_count,
-                description=it.description,
-                at=it.at,
-                by=it.by,
-                is_deleted=it.is_deleted,
-            )
-            for it in found
-        )
-        return as_json(views.RevisionList(revisions=listed))
+        return as_json(views.list_revisions(found))
 
     async def get_case(self, call: RouteCall) -> Reply:
         """Get one case of a dataset."""
@@ -202,7 +182,7 @@ class DatasetRoutes:
         if any(it.id == case.id for it in base.revision.cases):
             message = f"Dataset '{dataset_id}' has a case '{case.id}' already."
             raise HttpError(409, "fixture_exists", message)
-        await self._audit(call, AuditAction.UPDATE, dataset_id, case=case.id)
+        await call.audit(AuditAction.UPDATE, _name(dataset_id), case=case.id)
         options = WriteOptions(redact=body.redact, keeps_duplicates=True)
         changed = await datasets.change(
             dataset_id, DatasetChange(put=(case,)), body.expected_revision, options
@@ -212,16 +192,12 @@ class DatasetRoutes:
     async def capture(self, call: RouteCall) -> Reply:
         """Make a case of a run; without an expectation it is a draft with a proposal."""
         body: views.NewItem = call.body
-        plan = CapturePlan(
+        plan = structs.replace(
+            views.build_plan(body),
             case_id=body.fixture_id,
             description=body.description,
             user_input=body.user_input,
-            script=body.provider_script_mode,
-            keeps_recording=body.recording,
-            expect=body.wanted,
             allow_unused_provider_script=body.allow_unused_provider_script,
-            tags=body.tags,
-            split=body.split,
         )
         made = await self._captures(call).capture(body.from_run_id, plan)
         changed = await self._add_captured(call, [made], body.expected_revision)
@@ -231,7 +207,7 @@ class DatasetRoutes:
         """Make cases of runs that fit a filter: a random sample of them."""
         body: views.TraceImport = call.body
         await self._check_revision(call, body.expected_revision)
-        plan = _plan(body)
+        plan = views.build_plan(body)
         wanted = CaptureFilter(
             agent_id=body.agent_id,
             ended=body.ended,
@@ -270,15 +246,8 @@ class DatasetRoutes:
         """Make one case with several turns of runs that followed each other."""
         body: views.DialogueImport = call.body
         await self._check_revision(call, body.expected_revision)
-        base = _plan(body)
-        plan = CapturePlan(
-            case_id=body.fixture_id,
-            description=body.description,
-            script=base.script,
-            keeps_recording=base.keeps_recording,
-            expect=base.expect,
-            tags=base.tags,
-            split=base.split,
+        plan = structs.replace(
+            views.build_plan(body), case_id=body.fixture_id, description=body.description
         )
         made = await self._captures(call).capture_dialogue(body.run_ids, plan)
         changed = await self._add_captured(call, [made], body.expected_revision)
@@ -294,12 +263,15 @@ class DatasetRoutes:
         """Add the cases of another tool's file; what cannot be carried over is listed."""
         asked: views.FileImport = call.query
         dataset_id = call.path["dataset_id"]
-        imported = import_cases(asked.source, call.body)
-        await self._audit(call, AuditAction.UPDATE, dataset_id, source=str(asked.source))
+        # A large file takes seconds, in which others are served.
+        imported = await asyncio.to_thread(import_cases, asked.source, call.body)
+        await call.audit(AuditAction.UPDATE, _name(dataset_id), source=str(asked.source))
         options = WriteOptions(redact=asked.redact, is_scored_by_eval=asked.scored_by_eval)
-        changed = await self._datasets(call).change(
-            dataset_id, DatasetChange(put=imported.cases), asked.expected_revision, options
-        )
+        change = DatasetChange(put=imported.cases)
+        with tell_left_out(imported.left_out):
+            changed = await self._datasets(call).change(
+                dataset_id, change, asked.expected_revision, options
+            )
         return as_json(
             views.FileImportReply(
                 added=changed.added,
@@ -320,7 +292,7 @@ class DatasetRoutes:
         if not fresh:
             message = f"Dataset '{dataset_id}' has a case '{made[0].case.id}' already."
             raise HttpError(409, "fixture_exists", message)
-        await self._audit(call, AuditAction.UPDATE, dataset_id, captured=len(fresh))
+        await call.audit(AuditAction.UPDATE, _name(dataset_id), captured=len(fresh))
         await keep_recordings(datasets, fresh)
         # The recording is redacted; what only the case has, such as a given input, is as well.
         change = DatasetChange(put=tuple(it.case for it in fresh))
@@ -349,30 +321,7 @@ class DatasetRoutes:
             store, open_eval_store(store), self._find_recordings(), call.principal.tenant_id
         )
 
-    async def _audit(
-        self, call: RouteCall, action: AuditAction, dataset_id: str, **details: Any
-    ) -> None:
-        """Record what the caller is about to do.
 
-        Raises:
-            StorageError: It could not be recorded; the route must not act.
-        """
-        if self._services.audit is not None:
-            await self._services.audit.record(
-                action,
-                f"eval_datasets/{dataset_id:.140}",
-                actor=call.actor,
-                details=details or None,
-                ip=call.client,
-                request_id=call.request_id or None,
-            )
-
-
-def _plan(body: views.TraceImport | views.DialogueImport) -> CapturePlan:
-    return CapturePlan(
-        script=body.provider_script_mode,
-        keeps_recording=body.recording,
-        expect=body.wanted,
-        tags=body.tags,
-        split=body.split,
-    )
+def _name(dataset_id: str) -> str:
+    """Return what the audit calls a dataset."""
+    return f"eval_datasets/{dataset_id:.140}"

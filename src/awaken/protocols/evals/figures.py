@@ -8,7 +8,7 @@ import msgspec
 from awaken.contracts.evals.cases import Case
 from awaken.evals.calibrating import calibrate_all
 from awaken.evals.driving import list_items
-from awaken.evals.results import ComparedEval, EvalEvidence, EvalFigures, build_figures
+from awaken.evals.results import ComparedEval, EvalEvidence, EvalFigures, compute_figures
 from awaken.evals.runner import EvalRunner
 from awaken.scoring import SCORERS
 from awaken.scoring.gates import Gate
@@ -37,7 +37,7 @@ class FigureRoutes:
             own=ComparedEval(record=record, items=items, hashes={}),
             calibrations=await calibrate_all(evals, items),
         )
-        return as_json(build_figures(evidence))
+        return as_json(await compute_figures(evidence))
 
     async def describe_forms(self, call: RouteCall) -> Reply:
         """Describe cases, gates and the options of every scorer as JSON Schemas."""

@@ -13,19 +13,22 @@ from awaken.contracts.evals.store import EvalQuery
 from awaken.contracts.evals.worlds import OnMiss, ToolPolicy, Variant
 from awaken.evals.driving import list_items
 from awaken.evals.evaluating import Dataset, keep_dataset
-from awaken.evals.fixture_reports import build_aggregates, build_run
+from awaken.evals.fixture_reports import build_aggregates, build_run, build_summary, diff_items
+from awaken.evals.results import check_tried
 from awaken.evals.runner import EvalRunner
-from awaken.scoring.fixture_diffs import diff_reports
+from awaken.runtime.resolution.resolver import DEFAULT_AGENT
 from awaken.transport.asgi import Reply, as_json
 from awaken.transport.routes import RouteCall
 
 from . import views
+from .effects import check_effects
 
 WAIT_MS = 30_000
 """How long a request waits for the end of its eval."""
 CELL_MS = 600_000
-ONLINE = "online"
-"""The dataset of inputs that were tried once; each is a revision."""
+ONLINE = ":online"
+"""The dataset of inputs that were tried once; each is a revision. People's datasets have no colon
+at the front of their ids."""
 _TRIES = 5
 
 
@@ -39,7 +42,9 @@ class FixtureRunRoutes:
         """Try a dataset; waits up to 30 seconds for the end."""
         given: views.FixtureRun = call.body
         runner = self._find()
-        record = await runner.create(_build_spec(given), by=call.actor)
+        agent_id = await _choose_agent(runner, given.agent_id)
+        spec = await check_effects(call, runner, _build_spec(given, agent_id))
+        record = await runner.create(spec, by=call.actor)
         return await self._await(runner, record, given.baseline_run_id)
 
     async def try_online(self, call: RouteCall) -> Reply:
@@ -47,25 +52,33 @@ class FixtureRunRoutes:
         given: views.OnlineEval = call.body
         runner = self._find()
         try:
-            expect = msgspec.convert(given.expect, Expectation)
+            expect = msgspec.convert(given.expectations, Expectation)
         except msgspec.ValidationError as error:
-            raise InvalidEval(problem=f"expect: {error}") from error
+            raise InvalidEval(problem=f"expectations: {error}") from error
         case = Case(id="input", user_input=given.user_input, expect=expect)
         revision = await self._keep_online(runner, case)
         spec = EvalSpec(
             dataset_id=ONLINE,
             revision=revision,
-            variants=_list_variants(given.models, given.agent_id, {}),
+            variants=_list_variants(
+                given.models, await _choose_agent(runner, given.agent_id), given.agent_overrides
+            ),
             mode=EvalMode.LIVE,
-            repeats=1,
+            repeats=given.samples,
+            cell_timeout_ms=_measure_limit(given.max_walltime_secs),
             budget=_build_budget(given.max_total_tokens),
+            **_describe_judge(given.judge),
         )
         return await self._await(runner, await runner.create(spec, by=call.actor), None)
 
     async def list_runs(self, call: RouteCall) -> Reply:
-        """List evals, newest first."""
-        found = await self._find().parts.evals.list_evals(EvalQuery(limit=100))
-        return as_json(views.FixtureRunList(runs=tuple(build_run(it, ()) for _, it in found)))
+        """List evals, newest first, with how many of their samples passed."""
+        asked: views.FixtureRunListQuery = call.query
+        evals = self._find().parts.evals
+        query = EvalQuery(dataset_id=asked.dataset_id, limit=asked.limit)
+        found = [it for _, it in await evals.list_evals(query) if not it.is_demo]
+        runs = [build_summary(it, await list_items(evals, it.eval_id)) for it in found]
+        return as_json(views.FixtureRunList(runs=tuple(runs)))
 
     async def get(self, call: RouteCall) -> Reply:
         """Get an eval with the reports of its fixtures, and its difference from a baseline."""
@@ -94,14 +107,16 @@ class FixtureRunRoutes:
         *,
         has_aggregates: bool,
     ) -> views.FixtureRunReply:
-        run = build_run(record, await list_items(runner.parts.evals, record.eval_id))
-        diff = None
-        if baseline is not None:
+        items = await list_items(runner.parts.evals, record.eval_id)
+        run, diff = build_run(record, items), None
+        # What has not been tried yet is not missing.
+        if baseline is not None and record.status.is_terminal:
             other = await runner.load(baseline)
             _check_comparable(other, record)
-            before = build_run(other, await list_items(runner.parts.evals, baseline))
-            found = diff_reports(_list_reports(before), _list_reports(run))
-            diff = tuple(msgspec.to_builtins(it) for it in found)
+            before = await list_items(runner.parts.evals, baseline)
+            check_tried(other, before, record)
+            entries = [msgspec.to_builtins(it) for it in diff_items(before, items)]
+            diff = views.FixtureDiff(entries=tuple(entries))
         aggregates = tuple(build_aggregates(record)) if has_aggregates else None
         return views.FixtureRunReply(run=run, diff=diff, aggregates=aggregates)
 
@@ -117,28 +132,43 @@ class FixtureRunRoutes:
         raise AssertionError
 
 
-def _build_spec(given: views.FixtureRun) -> EvalSpec:
+async def _choose_agent(runner: EvalRunner, agent_id: str | None) -> str | None:
+    """Return the agent that was named; without a default one, the only one there is."""
+    agents = (await runner.parts.control.engine.registry.pin(DEFAULT_AGENT)).registries.agents
+    if agent_id is not None or DEFAULT_AGENT in agents or len(agents) != 1:
+        return agent_id
+    return next(iter(agents))
+
+
+def _describe_judge(judge: views.FixtureJudge | None) -> dict[str, Any]:
+    if judge is None:
+        return {}
+    options = {"model_id": judge.model_id, "rubric": judge.rubric}
+    return {"judge_model_id": judge.model_id, "judge": options}
+
+
+def _measure_limit(seconds: int | None) -> int:
+    return CELL_MS if seconds is None else seconds * 1000
+
+
+def _build_spec(given: views.FixtureRun, agent_id: str | None) -> EvalSpec:
     try:
         mode = EvalMode(given.mode)
     except ValueError as error:
         raise InvalidEval(problem=f"mode '{given.mode}' is not scripted or live") from error
     if mode is EvalMode.LIVE and not given.models:
         raise InvalidEval(problem="the mode live needs models")
-    judge = given.judge
-    limit = given.max_walltime_secs
     return EvalSpec(
         id=given.id,
         dataset_id=given.dataset_id,
-        variants=_list_variants(given.models, given.agent_id, given.agent_overrides),
+        variants=_list_variants(given.models, agent_id, given.agent_overrides),
         mode=mode,
         # Tools of a fixture that has no answers for them fail, as they do there.
         tools=ToolPolicy(on_miss=OnMiss.ERROR),
         repeats=given.samples,
-        judge_model_id=None if judge is None else judge.model_id,
-        judge=None if judge is None else {"model_id": judge.model_id, "rubric": judge.rubric},
-        cell_timeout_ms=CELL_MS if limit is None else limit * 1000,
+        cell_timeout_ms=_measure_limit(given.max_walltime_secs),
         budget=_build_budget(given.max_total_tokens),
-        baseline=None,
+        **_describe_judge(given.judge),
     )
 
 
@@ -160,14 +190,6 @@ def _list_variants(
         )
         for it in models
     )
-
-
-def _list_reports(run: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the first report of each fixture: fixtures are compared, not samples."""
-    found: dict[str, dict[str, Any]] = {}
-    for item in run["items"]:
-        found.setdefault(item["fixture_id"], item["report"])
-    return list(found.values())
 
 
 def _check_comparable(first: EvalRecord, second: EvalRecord) -> None:

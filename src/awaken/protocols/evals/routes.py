@@ -3,21 +3,24 @@
 from collections.abc import Callable
 from functools import partial
 
-from awaken.contracts.config.audit import AuditAction
+from msgspec.structs import replace
+
 from awaken.contracts.evals.eval_runs import EvalRecord, EvalSpec
 from awaken.contracts.evals.scores import Score, ScoreSource, StoredScore
 from awaken.contracts.evals.store import EvalQuery, ScoreQuery
 from awaken.contracts.evals.verdicts import Calibration
-from awaken.evals.calibrating import add_human_score, calibrate_judge
+from awaken.contracts.runs.records import RunRecord
+from awaken.evals.calibrating import add_human_score, build_run_score, calibrate_judge
 from awaken.evals.estimating import EvalEstimate, estimate_eval
 from awaken.evals.preparing import prepare_eval
-from awaken.evals.results import EvalFigures, compare_evals, load_compared
+from awaken.evals.results import ComparedEvals, EvalFigures, compute_comparison, load_compared
 from awaken.evals.runner import EvalRunner
 from awaken.services.view import AppServices
 from awaken.transport.asgi import Reply, as_json
 from awaken.transport.routes import Access, ApiRoute, RouteCall, WireProtocol, make_route
 
 from . import views
+from .effects import check_effects
 from .figures import FigureRoutes
 from .fixture_runs import FixtureRunRoutes
 from .item_stream import ItemStream
@@ -55,7 +58,7 @@ def _eval_routes(routes: "EvalRoutes") -> tuple[ApiRoute, ...]:
         _read(f"GET {_EVAL}/items", routes.list_items, views.ItemList, query=views.ItemFilter),
         _read(f"GET {_EVAL}/stream", routes.stream, bytes),
         _change(f"POST {_EVAL}/cancel", routes.cancel, EvalRecord),
-        _read(f"GET {_EVAL}/compare/{{other_id}}", routes.compare, views.ComparedEvals),
+        _read(f"GET {_EVAL}/compare/{{other_id}}", routes.compare, ComparedEvals),
     )
 
 
@@ -69,7 +72,12 @@ def _fixture_routes(routes: FixtureRunRoutes) -> tuple[ApiRoute, ...]:
             body=views.FixtureRun,
             statuses={202: reply},
         ),
-        _read("GET /v1/eval/runs", routes.list_runs, views.FixtureRunList),
+        _read(
+            "GET /v1/eval/runs",
+            routes.list_runs,
+            views.FixtureRunList,
+            query=views.FixtureRunListQuery,
+        ),
         _read("GET /v1/eval/runs/{eval_id}", routes.get, reply, query=views.FixtureRunQuery),
         _change(
             "POST /v1/eval/online",
@@ -118,9 +126,8 @@ class EvalRoutes:
 
     async def create(self, call: RouteCall) -> Reply:
         """Plan an eval and begin it."""
-        spec: EvalSpec = call.body
         runner = self._find()
-        await self._check_effects(call, spec)
+        spec = await check_effects(call, runner, call.body)
         record = await runner.create(spec, by=call.actor)
         runner.start(record.eval_id)
         return as_json(record, 202)
@@ -132,18 +139,17 @@ class EvalRoutes:
         return as_json(await estimate_eval(runner.parts, prepared))
 
     async def list_evals(self, call: RouteCall) -> Reply:
-        """List evals, newest first."""
+        """List evals, newest first; without those of the demo data a page may be short."""
         asked: views.EvalFilter = call.query
         found = await self._find().parts.evals.list_evals(
             EvalQuery(
                 dataset_id=asked.dataset_id,
                 status=asked.status,
                 before_no=asked.before,
-                limit=asked.limit,
+                limit=asked.limit + 1,
             )
         )
-        shown = tuple(views.NumberedEval(no=no, eval=record) for no, record in found)
-        return as_json(views.EvalList(evals=shown))
+        return as_json(views.list_evals(found, asked))
 
     async def get(self, call: RouteCall) -> Reply:
         """Get an eval with its figures, once it has ended."""
@@ -171,30 +177,10 @@ class EvalRoutes:
 
     async def compare(self, call: RouteCall) -> Reply:
         """Compare two evals, paired by case."""
-        parts, warnings = self._find().parts, list[str]()
+        parts = self._find().parts
         first = await load_compared(parts.evals, call.path["eval_id"])
         second = await load_compared(parts.evals, call.path["other_id"])
-        found = compare_evals(first, second, None, warnings)
-        return as_json(views.ComparedEvals(comparisons=found, warnings=tuple(warnings)))
-
-    async def _check_effects(self, call: RouteCall, spec: EvalSpec) -> None:
-        """Refuse effects of a caller who may not start runs, and record that they may happen.
-
-        Raises:
-            HttpError: The caller lacks the scope `invoke`.
-        """
-        runner = self._find()
-        prepared = await prepare_eval(runner.parts, spec, by=call.actor)
-        policies = [it.case.tools or spec.tools for it in prepared.cases.values()]
-        if not any(it.allow_effects for it in policies):
-            return
-        call.require(Access.INVOKE)
-        await call.audit(
-            AuditAction.REPLAY,
-            f"datasets/{spec.dataset_id}",
-            mode=str(spec.mode),
-            eval=spec.id or "",
-        )
+        return as_json(await compute_comparison(first, second))
 
 
 class ScoreRoutes:
@@ -215,17 +201,7 @@ class ScoreRoutes:
             label=given.label,
             reason=given.comment,
         )
-        stored = StoredScore(
-            run_id=record.run_id,
-            scorer=given.name,
-            source=ScoreSource.HUMAN,
-            at=self._services.clock.now_ms(),
-            score=score,
-            step=given.step,
-            by=call.actor,
-            comment=given.comment,
-            tenant_id=record.tenant_id,
-        )
+        stored = replace(self._build_score(call, record, score), step=given.step)
         return as_json(await add_human_score(self._find().parts.evals, stored), 201)
 
     async def list_scores(self, call: RouteCall) -> Reply:
@@ -253,30 +229,22 @@ class ScoreRoutes:
         made = []
         for it in given.labels:
             record = await call.view.stored_run(it.run_id)
-            made.append(
-                StoredScore(
-                    run_id=record.run_id,
-                    scorer=it.scorer,
-                    source=ScoreSource.HUMAN,
-                    at=self._services.clock.now_ms(),
-                    score=Score(
-                        name=it.scorer,
-                        value=float(it.passed),
-                        passed=it.passed,
-                        reason=it.comment,
-                    ),
-                    by=call.actor,
-                    comment=it.comment,
-                    tenant_id=record.tenant_id,
-                )
-            )
-        stored = await self._find().parts.evals.add_scores(made)
-        return as_json(views.ScoreList(scores=stored), 201)
+            value = float(it.passed)
+            score = Score(name=it.scorer, value=value, passed=it.passed, reason=it.comment)
+            made.append(self._build_score(call, record, score))
+        added = await self._find().parts.evals.add_scores(made)
+        return as_json(views.ScoreList(scores=added), 201)
 
     async def calibrate(self, call: RouteCall) -> Reply:
         """Say how far a judge agrees with people."""
         evals = self._find().parts.evals
         return as_json(await calibrate_judge(evals, call.path["scorer"]))
+
+    def _build_score(self, call: RouteCall, record: RunRecord, score: Score) -> StoredScore:
+        """Build what a person says of a run; the reason is the person's comment."""
+        now = self._services.clock.now_ms()
+        stored = build_run_score(record, score, ScoreSource.HUMAN, now, by=call.actor)
+        return replace(stored, comment=score.reason)
 
 
 PASS = 0.5

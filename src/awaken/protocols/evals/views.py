@@ -1,13 +1,13 @@
 """The documents of the routes of evals."""
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from msgspec import Meta
 
 from awaken.contracts.evals.eval_runs import EvalItem, EvalRecord
 from awaken.contracts.evals.scores import ScoreSource, StoredScore
-from awaken.contracts.evals.verdicts import EvalComparison
-from awaken.contracts.record import Record, StrictRecord
+from awaken.contracts.record import Record, StrictRecord, always
 
 Limit = Annotated[int, Meta(ge=1, le=1000)]
 Text = Annotated[str, Meta(max_length=4_000)]
@@ -22,6 +22,8 @@ class EvalFilter(StrictRecord, frozen=True, kw_only=True):
     before: Annotated[int, Meta(ge=0)] | None = None
     """The `no` of the last eval of the page before."""
     limit: Limit = 50
+    demo: bool = False
+    """Whether to list those of the demo data as well."""
 
 
 class NumberedEval(Record, frozen=True, kw_only=True):
@@ -35,6 +37,21 @@ class EvalList(Record, frozen=True, kw_only=True):
     """A page of evals."""
 
     evals: tuple[NumberedEval, ...]
+    next_before: int | None = None
+    """`before` of the next page; absent: there is none."""
+
+
+def list_evals(found: Sequence[tuple[int, EvalRecord]], asked: EvalFilter) -> EvalList:
+    """Return a page of evals as their list; one more than it takes tells that there is a next."""
+    page = found[: asked.limit]
+    return EvalList(
+        evals=tuple(
+            NumberedEval(no=no, eval=record)
+            for no, record in page
+            if asked.demo or not record.is_demo
+        ),
+        next_before=page[-1][0] if len(found) > asked.limit else None,
+    )
 
 
 class ItemFilter(StrictRecord, frozen=True, kw_only=True):
@@ -48,13 +65,6 @@ class ItemList(Record, frozen=True, kw_only=True):
     """A page of items."""
 
     items: tuple[EvalItem, ...]
-
-
-class ComparedEvals(Record, frozen=True, kw_only=True):
-    """The variants of the second eval against those of the first."""
-
-    comparisons: tuple[EvalComparison, ...]
-    warnings: tuple[str, ...] = ()
 
 
 class NewScore(StrictRecord, frozen=True, kw_only=True):
@@ -140,12 +150,26 @@ class FixtureRunQuery(StrictRecord, frozen=True, kw_only=True):
     aggregate: str | None = None
 
 
+class FixtureDiff(Record, frozen=True, kw_only=True):
+    """What a baseline and a run differ in, fixture by fixture."""
+
+    entries: tuple[dict[str, Any], ...]
+
+
 class FixtureRunReply(Record, frozen=True, kw_only=True):
     """A run with what was asked for beside it."""
 
     run: dict[str, Any]
-    diff: tuple[dict[str, Any], ...] | None = None
+    diff: FixtureDiff | None = None
     aggregates: tuple[dict[str, Any], ...] | None = None
+    persisted: bool = always(True)  # noqa: FBT003 - a default
+
+
+class FixtureRunListQuery(StrictRecord, frozen=True, kw_only=True):
+    """Which runs are listed."""
+
+    dataset_id: str | None = None
+    limit: Annotated[int, Meta(ge=1, le=100)] = 20
 
 
 class FixtureRunList(Record, frozen=True, kw_only=True):
@@ -159,6 +183,12 @@ class OnlineEval(StrictRecord, frozen=True, kw_only=True):
 
     user_input: Text
     agent_id: str | None = None
+    agent_overrides: dict[str, Any] = {}  # noqa: RUF012 - msgspec copies an empty default
     models: Annotated[tuple[str, ...], Meta(min_length=1, max_length=10)]
-    expect: dict[str, Any] = {}  # noqa: RUF012 - msgspec copies an empty default
+    expectations: dict[str, Any] = {}  # noqa: RUF012 - msgspec copies an empty default
+    samples: Annotated[int, Meta(ge=1, le=50)] = 1
+    judge: FixtureJudge | None = None
+    persist: bool = True
+    """Every eval is durable, so it is kept anyway; the reply says so."""
+    max_walltime_secs: Annotated[int, Meta(ge=1)] | None = None
     max_total_tokens: Annotated[int, Meta(ge=1)] | None = None

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from awaken.authoring.pydantic_models import encode_model
-from awaken.contracts.errors import AwakenError
+from awaken.contracts.errors import AwakenError, StoreUnavailable
 from awaken.contracts.lifecycle import RunStatus, Termination, reason_text
 from awaken.contracts.models.inference import TokenUsage
 from awaken.contracts.record import Record, always
@@ -38,6 +38,9 @@ from awaken.transport.problems import (
 from .views import Accepted, TicketView, ticket_view
 
 logger = logging.getLogger(__name__)
+
+_FAILED = "The result of run '%s' could not be had"
+_OUTAGE = f"{_FAILED}: %s"
 
 _JSON = ("application/json", "application/*")
 _STREAM = ("text/event-stream", "text/*")
@@ -107,12 +110,15 @@ class WholeResultReply:
             return as_json(accepted, 202, self._headers)
         except AwakenError as error:
             problem = hide_problem_namespace(to_http_error(error), self._view.tenant_id)
-            if problem.status >= 500:
-                logger.exception("The result of run '%s' could not be had", self._run_id)
+            if isinstance(error, StoreUnavailable):
+                # Everyone who waits gets it in an outage: where it was raised says nothing.
+                logger.warning(_OUTAGE, self._run_id, error)
+            elif problem.status >= 500:
+                logger.exception(_FAILED, self._run_id)
             problem.headers = (*problem.headers, *self._headers)
             return native_refusal(problem)
         except Exception:
-            logger.exception("The result of run '%s' could not be had", self._run_id)
+            logger.exception(_FAILED, self._run_id)
             message = "Something went wrong here; the log has more."
             return native_refusal(HttpError(500, "internal_error", message, self._headers))
 

@@ -3,7 +3,7 @@
 from typing import Annotated
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from awaken.contracts.config.audit import AuditAction
 from awaken.contracts.memory.records import (
@@ -66,6 +66,14 @@ class WriteFact(StrictRecord, frozen=True, kw_only=True):
 
     text: FactText
     ttl_ms: Ttl | None = None
+
+
+class EditFact(StrictRecord, frozen=True, kw_only=True):
+    """The new text of a fact; what is left out stays as it is."""
+
+    text: FactText
+    ttl_ms: Ttl | UnsetType | None = UNSET
+    """For how long it holds from now on; null: for ever."""
 
 
 class FactView(msgspec.Struct, frozen=True, kw_only=True):
@@ -156,9 +164,9 @@ class MemoryRoutes:
         return as_json(_view(owner, await self._context.memory.facts.get(owner, _fact_id(call))))
 
     async def edit_fact(self, call: RouteCall) -> Reply:
-        """Replace the text of a fact."""
+        """Replace the text of a fact; without `ttl_ms` it expires when it did before."""
         owner, given = find_owner(call, call.query, writes=True), call.body
-        assert isinstance(given, WriteFact)
+        assert isinstance(given, EditFact)
         await self._audit(call, AuditAction.UPDATE, owner, _fact_id(call))
         fact = await self._context.memory.facts.edit(
             owner, _fact_id(call), given.text, by=call.actor, ttl_ms=given.ttl_ms

@@ -6,6 +6,7 @@ from functools import partial
 
 from awaken.mailbox.workflow_runs import ResetReceipt
 from awaken.services.budget_status import BudgetStatus
+from awaken.services.cluster import ClusterStatus, ScaleFigures
 from awaken.services.costly_runs import CostlyRuns
 from awaken.services.demo_data import DemoStatus
 from awaken.services.model_status import ModelStatus
@@ -138,6 +139,8 @@ def _shown_routes(context: OperatorContext) -> tuple[ApiRoute, ...]:
         _read("GET /v1/usage", sums.get_usage, UsageSummary, query=usage.UsagePeriod),
         _read("GET /v1/usage/runs", sums.list_costly_runs, CostlyRuns, query=usage.CostlyPeriod),
         _read("GET /v1/system/workers", shown.list_workers, OperatorList[WorkerEntry]),
+        _read("GET /v1/system/cluster", shown.get_cluster, ClusterStatus),
+        _read("GET /v1/system/scale", shown.get_scale, ScaleFigures),
         _read("GET /v1/system/models", shown.list_models, OperatorList[ModelStatus]),
         _operate(
             "POST /v1/system/models/{model_id:path}/breaker",
@@ -225,7 +228,7 @@ def _memory_routes(context: OperatorContext) -> tuple[ApiRoute, ...]:
             facts.edit_fact,
             memory.FactView,
             query=whose,
-            body=memory.WriteFact,
+            body=memory.EditFact,
             headers=("X-Awaken-Actor",),
         ),
         write(

@@ -1,10 +1,11 @@
-"""Workers, models and budgets of the whole deployment."""
+"""Nodes, workers, models and budgets of the whole deployment."""
 
 import msgspec
 
 from awaken.contracts.config.audit import AuditAction
 from awaken.contracts.record import StrictRecord
 from awaken.services.budget_status import list_budgets
+from awaken.services.cluster import read_cluster, read_scale
 from awaken.services.model_status import BreakerAction, ModelsHealth
 from awaken.services.workers import list_workers
 from awaken.transport.asgi import Reply, as_json
@@ -26,7 +27,7 @@ class BudgetsQuery(StrictRecord, frozen=True, kw_only=True):
 
 
 class SystemRoutes:
-    """Shows workers, models and budgets, and sets breakers."""
+    """Shows nodes, workers, models and budgets, and sets breakers."""
 
     def __init__(self, context: OperatorContext) -> None:
         self._context = context
@@ -39,6 +40,19 @@ class SystemRoutes:
         # The figures are shown by agent, see `runtime-stats`.
         shown = tuple(msgspec.structs.replace(it, statistics=None) for it in found)
         return as_json(OperatorList(items=shown))
+
+    async def get_cluster(self, call: RouteCall) -> Reply:
+        """Show the nodes, what waits for them, and what is stuck."""
+        check_sees_all(call)
+        services = self._context.services
+        bus = services.control.mailbox.services.bus
+        return as_json(await read_cluster(services.store, services.profile, bus))
+
+    async def get_scale(self, call: RouteCall) -> Reply:
+        """Show how many slots there are and how many there should be, for autoscalers."""
+        check_sees_all(call)
+        services = self._context.services
+        return as_json(await read_scale(services.store, services.profile))
 
     async def list_models(self, call: RouteCall) -> Reply:
         """List models with their breaker, and their calls in this process of the last day."""

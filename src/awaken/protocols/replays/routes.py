@@ -11,6 +11,7 @@ from awaken.contracts.evals.recordings import Recording
 from awaken.contracts.evals.replays import ReplayRecord, ReplaySpec
 from awaken.contracts.record import Record, StrictRecord, always
 from awaken.evals.comparing import RunDiff
+from awaken.evals.redacting import read_detectors, redact_shown
 from awaken.evals.replay_jobs import FollowedReplay
 from awaken.evals.run_replays import RunReplays
 from awaken.transport.asgi import Reply, as_json
@@ -28,7 +29,8 @@ class RecordingQuery(StrictRecord, frozen=True, kw_only=True):
     """How a recording is redacted."""
 
     redact: str = "secrets"
-    """Detectors by kind or group, separated by commas; `none` needs the scope `admin`."""
+    """Detectors besides those of secrets, by kind or group, separated by commas; `none` needs the
+    scope `admin`."""
 
 
 class ReplayQuery(StrictRecord, frozen=True, kw_only=True):
@@ -103,7 +105,14 @@ class ReplayRoutes:
         if spec.tools.allow_effects:
             call.require(Access.INVOKE)
             await call.audit(AuditAction.REPLAY, f"runs/{record.run_id}", mode=str(spec.mode))
-        begun = await self._find_replays().begin(record.run_id, spec, call.actor)
+        # The memory of another user needs `operate`, whichever way it is read.
+        is_own = record.user_id in (None, call.principal.id)
+        begun = await self._find_replays().begin(
+            record.run_id,
+            spec,
+            call.actor,
+            acts_for_user=is_own or call.principal.may(Access.OPERATE),
+        )
         return as_json(begun, 202)
 
     async def list_replays(self, call: RouteCall) -> Reply:
@@ -113,10 +122,11 @@ class ReplayRoutes:
         return as_json(ReplayList(replays=found))
 
     async def get_replay(self, call: RouteCall) -> Reply:
-        """Get a replay, and its divergences, diff and figures once it is done."""
+        """Get a replay, and its divergences, diff and figures once it is done, without secrets."""
         asked: ReplayQuery = call.query
         run_id, replay_id = await self._read_place(call)
-        return as_json(await self._find_replays().jobs.load(run_id, replay_id, asked.wait_ms))
+        found = await self._find_replays().jobs.load(run_id, replay_id, asked.wait_ms)
+        return as_json(redact_shown(found))
 
     async def get_replayed(self, call: RouteCall) -> Reply:
         """Get what the run of a replay did as a portable document, redacted as recordings are."""
@@ -127,17 +137,17 @@ class ReplayRoutes:
     async def cancel(self, call: RouteCall) -> Reply:
         """Cancel a replay; one that has ended stays as it is."""
         run_id, replay_id = await self._read_place(call)
-        return as_json(await self._find_replays().jobs.cancel(run_id, replay_id))
+        return as_json(redact_shown(await self._find_replays().jobs.cancel(run_id, replay_id)))
 
     async def _read_place(self, call: RouteCall) -> tuple[str, str]:
         record = await call.view.stored_run(call.path["run_id"])
         return record.run_id, call.path["replay_id"]
 
     async def compare(self, call: RouteCall) -> Reply:
-        """Compare two runs: aligned steps, calls, state, ends and figures."""
+        """Compare two runs: aligned steps, calls, state, ends and figures, without secrets."""
         one = await call.view.stored_run(call.path["run_id"])
         other = await call.view.stored_run(call.path["other_id"])
-        return as_json(await self._find_replays().compare(one.run_id, other.run_id))
+        return as_json(redact_shown(await self._find_replays().compare(one.run_id, other.run_id)))
 
 
 def _read_detectors(call: RouteCall) -> tuple[str, ...]:
@@ -146,4 +156,4 @@ def _read_detectors(call: RouteCall) -> tuple[str, ...]:
     if asked.redact == NO_REDACTION:
         call.require(Access.ADMIN)
         return ()
-    return tuple(it.strip() for it in asked.redact.split(",") if it.strip())
+    return read_detectors(asked.redact)

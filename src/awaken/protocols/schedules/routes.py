@@ -16,10 +16,10 @@ from awaken.contracts.storage.queries import (
     TriggerQuery,
     at_cursor,
 )
+from awaken.contracts.storage.schedule_errors import HookUnreadable
 from awaken.contracts.storage.schedules import (
     DeliveryOutcome,
     HookDelivery,
-    HookUnreadable,
     RunTarget,
     Schedule,
     ScheduleSpec,
@@ -200,7 +200,10 @@ class ScheduleRoutes:
         """Show the next due times that a timing would have; nothing is stored."""
         body: views.PreviewSchedule = call.body
         spec = ScheduleSpec(
-            timing=body.timing, target=RunTarget(agent_id="preview"), end_at=body.end_at
+            timing=body.timing,
+            target=RunTarget(agent_id="preview"),
+            end_at=body.end_at,
+            max_count=body.max_count,
         )
         due = await self._records.cases(call).preview(spec, body.count)
         return as_json(views.UpcomingTimes(due=due))

@@ -44,6 +44,7 @@ class PreviewSchedule(StrictRecord, frozen=True, kw_only=True):
 
     timing: Timing
     end_at: int | None = None
+    max_count: int | None = None
     count: UpcomingCount = UPCOMING
 
 

@@ -12,12 +12,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from awaken.contracts.errors import (
-    AwakenError,
-    InvalidInput,
-    ThreadBusy,
-    VersionConflict,
-)
+from awaken.contracts.errors import AwakenError, InvalidInput, ThreadBusy, VersionConflict
 from awaken.contracts.identity import RunIdentity, RunOrigin, normalize_id
 from awaken.contracts.lifecycle import RunStatus
 from awaken.contracts.messages.message import Message, MessageMetadata, ToolCall, Transcript
@@ -30,6 +25,7 @@ from awaken.contracts.plugins.loop_state import (
 )
 from awaken.contracts.runs.records import (
     RunInput,
+    RunKind,
     RunRecord,
     RunRequest,
     read_trimmed_ids,
@@ -38,7 +34,7 @@ from awaken.contracts.runs.records import (
 from awaken.contracts.runs.threads import Thread
 from awaken.contracts.storage.store import Checkout, Store
 from awaken.contracts.tenancy import TENANT_MARK, namespace_in
-from awaken.runtime.journal.journal import Inbox, Journal
+from awaken.runtime.journal.journal import Inbox, Journal, name_writer
 from awaken.runtime.journal.known_messages import make_already_said, without_repeats
 from awaken.runtime.journal.request_checks import (
     check_extras,
@@ -89,7 +85,6 @@ if TYPE_CHECKING:
     from .worlds import EnteredWorld, WorldSource
 
 _IDS = ("thread_id", "agent_id", "run_id_hint", "continue_run_id", "dispatch_id_hint", "tenant_id")
-
 _ids_of = attrgetter(*_IDS)
 _RARE = (
     "lineage", "task", "trace", "overrides", "tool_choice", "parent_thread_id", "parent_run_id",
@@ -98,7 +93,7 @@ _RARE = (
 """What a record takes from few requests: of child runs, with a trace, a world, or options."""
 _read_rare = attrgetter(*_RARE)
 _NO_RARE = _read_rare(RunRequest())
-_INTERNAL = RunOrigin.INTERNAL
+_INTERNAL, _CHAT = RunOrigin.INTERNAL, RunKind.CHAT
 
 
 class Admission:
@@ -218,8 +213,12 @@ class Admission:
         except AwakenError:
             return None
 
-    async def prepare(self, request: RunRequest, thread_id: str) -> Run:
+    async def prepare(
+        self, request: RunRequest, thread_id: str, found: Checkout | None = None
+    ) -> Run:
         """Select the agent and the run, and restore what they need.
+
+        `found` is the thread as the caller has read it, which knows that the run is new.
 
         Raises:
             UnknownThread: The thread belongs to another tenant.
@@ -238,7 +237,7 @@ class Admission:
         """
         # A thread whose id was made for this request is new: there is nothing to read.
         is_named = request.thread_id is not None
-        checkout = await self._store.checkout(thread_id) if is_named else None
+        checkout = found or (await self._store.checkout(thread_id) if is_named else None)
         if checkout is None:
             checkout = Checkout(thread=Thread(id=thread_id))
         elif request.tenant_id is not None:
@@ -268,14 +267,19 @@ class Admission:
             check_capabilities(agent.backend.capabilities(), agent_id, request, previous)
         if checkout.messages and (request.messages or request.history):
             request = _without_known(request, checkout, previous, agent)
+        latest, origin = checkout.latest_run, checkout.thread.forked_from
+        is_after_trial = origin is not None if latest is None else latest.purpose is not _CHAT
+        if previous is None and is_after_trial:
+            from .trials import stay_in_trial  # noqa: PLC0415 - few runs go on after a trial
+
+            request = await stay_in_trial(self._store, request, checkout)
         if previous is not None:
             run_id = previous.run_id
         elif request.run_id_hint is not None or request.dispatch_id_hint is not None:
-            run_id = await self._find_run_id(request, thread_id)
+            run_id = await self._find_run_id(request, thread_id, is_new=found is not None)
         else:
-            run_id = self._services.ids.new_id()
-            if thread_id[0] == TENANT_MARK:
-                run_id = namespace_in(thread_id) + run_id
+            made = self._services.ids.new_id()
+            run_id = namespace_in(thread_id) + made if thread_id[0] == TENANT_MARK else made
         if unfinished is not None and unfinished.run_id != run_id:
             raise ThreadBusy(thread_id=thread_id, run_id=unfinished.run_id)
         run = self._assemble(request, checkout, previous, (pinned, agent), run_id)
@@ -292,7 +296,9 @@ class Admission:
             raise InvalidInput(what="The run's request", problem=problem)
         return await self._worlds.open(world, pinned)
 
-    async def _find_run_id(self, request: RunRequest, thread_id: str) -> str:
+    async def _find_run_id(self, request: RunRequest, thread_id: str, *, is_new: bool) -> str:
+        if is_new and request.run_id_hint is not None:
+            return request.run_id_hint
         for hint, may_be_created in (
             (request.run_id_hint, True),
             (request.dispatch_id_hint, False),
@@ -341,7 +347,7 @@ class Admission:
             answer, open_calls = latest_turn(messages)
         # Two processes may continue one run; the ids of their commits must differ.
         is_named = previous is not None or request.run_id_hint or request.dispatch_id_hint
-        writer, feed = services.ids.new_id() if is_named else run_id, EventFeed()
+        writer, feed = name_writer(services.ids.new_id()) if is_named else run_id, EventFeed()
         index = record.steps - 1 if record.steps else None
         mark = MessageMetadata(run_id=run_id, step_index=index)
         loop, token = asyncio.get_running_loop(), CancellationToken()
@@ -408,9 +414,9 @@ class Admission:
         if request.history:
             first += len(request.history)
         context, latest = request.context, checkout.latest_run
-        if context is None and request.origin is _INTERNAL and latest is not None:
-            # A message of a task or of another agent has none: the thread goes on with its own.
-            context = latest.context
+        if request.origin is _INTERNAL and latest is not None:
+            # A message of a task or of another agent has none: the thread goes on as it was.
+            context = latest.context if context is None else context
         record = RunRecord(
             run_id=run_id,
             thread_id=thread.id,

@@ -98,8 +98,9 @@ def continue_record(request: RunRequest, previous: RunRecord) -> RunRecord:
         transport_request_id=request.transport_request_id,
         user_id=user_id,
     )
-    if previous.is_workflow and user_id != previous.user_id and not previous.begun_by:
-        # Its code sees the first one in every replay: its recorded steps may name that user.
+    if user_id != previous.user_id and not previous.begun_by:
+        # The code of a workflow sees the first one in every replay: its recorded steps may name
+        # that user. And nothing that the first one said is taken for words of the other.
         record = msgspec.structs.replace(record, begun_by=(previous.user_id,))
     return record
 

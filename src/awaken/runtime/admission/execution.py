@@ -3,14 +3,21 @@
 import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 
-from awaken.contracts.errors import LeaseLost, ThreadBusy, ThreadClaimed
+from awaken.contracts.errors import (
+    LeaseLost,
+    StorageError,
+    StoreUnavailable,
+    ThreadBusy,
+    ThreadClaimed,
+)
 from awaken.contracts.lifecycle import NaturalEnd, RunStatus
 from awaken.contracts.runs.records import RunKind, RunRequest, RunResult
 from awaken.contracts.storage.dispatch import DispatchStatus
 from awaken.contracts.storage.queries import DispatchQuery
-from awaken.contracts.storage.store import Store
+from awaken.contracts.storage.store import Checkout, Store
 from awaken.contracts.tenancy import namespace_of
 from awaken.contracts.tracing import CURRENT_RUN, CURRENT_TRACE
 from awaken.redaction import describe_error
@@ -105,9 +112,13 @@ class Execution:
         request: RunRequest,
         configure: Callable[[Run], object] | None,
         lease: Lease | None = None,
+        found: Checkout | None = None,
     ) -> tuple[ActiveRun, Run]:
-        """Execute a request in a task of its own."""
-        active, run = await self._admit(request, configure, lease)
+        """Execute a request in a task of its own.
+
+        `found` is the thread as it was read under its claim, for a run that is known to be new.
+        """
+        active, run = await self._admit(request, configure, lease, found)
         loop = asyncio.get_running_loop()
         active.task = loop.create_task(self._execute(run), name=f"run {run.identity.run_id}")
         active.task.add_done_callback(partial(self._task_over, active, run))
@@ -118,6 +129,7 @@ class Execution:
         request: RunRequest,
         configure: Callable[[Run], object] | None,
         lease: Lease | None = None,
+        found: Checkout | None = None,
     ) -> tuple[ActiveRun, Run]:
         if self._services.turns.runs > RUNS_PER_TURN:
             await self._services.turns.wait(asyncio.get_running_loop())
@@ -130,7 +142,7 @@ class Execution:
         active = await self.active.reserve(thread_id, is_brief=request.is_quiet)
         try:
             try:
-                run = await self.admission.prepare(request, thread_id)
+                run = await self.admission.prepare(request, thread_id, found)
             except CannotGoOn:
                 if request.continue_run_id:
                     raise
@@ -150,6 +162,7 @@ class Execution:
                 run.agent.workflow.read_arguments(run.request.messages)
             # The lease is renewed from the moment it is taken.
             if book is not None and lease is not None:
+                lease.patience_ms = book.patience_ms
                 if lease.claim is None:
                     book.watch(lease, active)
                 else:
@@ -214,6 +227,13 @@ class Execution:
             if lease is not None and lease.claim is not None:
                 raise RuntimeClosing(run_id=run.identity.run_id) from error
             raise
+        except StoreUnavailable as error:
+            lease = run.journal.lease
+            if run.journal.closed_by is error and lease is not None and lease.dispatch_id is None:
+                # No worker gives it back; if that fails too, its lease runs out.
+                with suppress(StorageError, TimeoutError):
+                    await run.cancels.carry_through(partial(self._give_back, run))
+            raise
         finally:
             if trace is not None:
                 CURRENT_TRACE.reset(trace)
@@ -248,6 +268,9 @@ class Execution:
     def _retire(self, active: ActiveRun, run: Run) -> None:
         if self.leases is not None and active.lease is not None:
             self.leases.forget(active.lease)
+            if run.journal.closed_by is not None and isinstance(run.journal.closed_by, LeaseLost):
+                for watch in self._services.watchers.lost_leases:
+                    watch()
         self.active.release(active)
         # The callback refers back to the run, which would wait for the garbage collector.
         run.journal.on_claimed = None
@@ -299,5 +322,7 @@ def _check_switches(run: Run) -> None:
         return
     switched, agent = run.services.switches.current, run.agent
     switched.check_agent(agent.spec.id)
-    if agent.models and not run.is_continued and not run.is_delivered:
+    lease = run.journal.lease
+    is_queued = lease is not None and lease.dispatch_id is not None
+    if agent.models and not (run.is_continued or is_queued):
         enabled_routes(agent.models, switched, run.pinned.registries.models)

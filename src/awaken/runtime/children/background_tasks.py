@@ -249,6 +249,8 @@ class BackgroundTasks:
             tenant_id=request.tenant_id,
             user_id=request.user_id,
             sender_thread_id=request.thread_id,
+            # As for the end of a task: what is below a world begins no run in reality.
+            run_id=None if request.world is None else request.parent_run_id,
             payload=msgspec.to_builtins(update),
         )
         return await self._mailbox.deliver_message(command, self._runs.services.ids.new_id())

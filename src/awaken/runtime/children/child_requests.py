@@ -72,7 +72,7 @@ def child_request(
     run: Run, call_id: str, child_id: str, agent_id: str, task: TaskInfo | None
 ) -> RunRequest:
     """Build a request without input for a run below a call, on a thread of its own."""
-    identity = run.identity
+    identity, world = run.identity, run.record.world
     return RunRequest(
         thread_id=child_id,
         run_id_hint=child_id,
@@ -92,15 +92,9 @@ def child_request(
         context=run.record.context,
         publication=run.record.publication,
         purpose=run.record.purpose,
-        world=_find_world(run, call_id),
+        world=None if world is None else run.pinned.name_child_world(world, call_id),
         budget_group=run.request.budget_group,
     )
-
-
-def _find_world(run: Run, call_id: str) -> str | None:
-    """Return the world of a child: what is below a run in a world is never in reality."""
-    world = run.record.world
-    return None if world is None else f"{world}/{call_id.replace('/', '%2F')}"
 
 
 def is_child(run: Run, record: RunRecord) -> bool:

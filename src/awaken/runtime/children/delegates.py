@@ -26,14 +26,15 @@ from awaken.contracts.identity import derive_id
 from awaken.contracts.lifecycle import RunStatus, TicketStatus
 from awaken.contracts.messages.message import user
 from awaken.contracts.runs.records import RunRecord, RunRequest, RunResult
-from awaken.contracts.storage.dispatch import DispatchStatus, RunDispatch
+from awaken.contracts.storage.dispatch import Claim, DispatchStatus, RunDispatch
 from awaken.contracts.storage.store import Store
 from awaken.contracts.suspension.tickets import DecisionReceipt, ToolCallResume
 from awaken.contracts.tasks import PARENT
 from awaken.runtime.admission.active_runs import ActiveRun, ActiveRuns
 from awaken.runtime.admission.handles import RunHandle
-from awaken.runtime.journal.leases import LeaseBook, RunHandedOver
+from awaken.runtime.journal.leases import Lease, LeaseBook, RunHandedOver
 from awaken.runtime.journal.streams import EventReader
+from awaken.runtime.primitives.cancellation import CarriedWork
 from awaken.runtime.run import Run
 from awaken.runtime.suspension.dispatch_plan import Decision
 
@@ -53,6 +54,7 @@ class DelegateRuns(Protocol):
 
     store: Store
     active: ActiveRuns
+    carried: CarriedWork
 
     async def start(self, request: RunRequest, reader: EventReader | None = None) -> RunHandle:
         """Start a request and return once the run is durable."""
@@ -76,29 +78,41 @@ class Children:
         self._leases = leases
 
     async def wait_until_settled(
-        self, run: Run, forwarder: ProgressForwarder, request: Callable[[], Awaitable[RunRequest]]
-    ) -> RunRecord:
+        self,
+        run: Run,
+        forwarder: ProgressForwarder,
+        request: Callable[[], Awaitable[RunRequest | None]],
+    ) -> RunRecord | None:
         """Return the record of the forwarder's child once it has ended or waits for input.
 
-        `request` is called if the child does not exist. Cancelling the run cancels the child.
+        `request` is called if the child does not exist, and returns None if it existed before.
+        Then, and if it is deleted meanwhile, this returns None: no child is started twice.
+        Cancelling the run cancels the child.
 
         Raises:
             BackendExecutionFailed: The child cannot start: another run has its id or thread.
         """
         run.has_children = True
         child_id = forwarder.child_run_id
+        has_begun = False
         while True:
             active = self._runs.active.of_thread(child_id)
             try:
                 if active is not None and _may_be_child(run, active):
                     await self._follow(run, active, forwarder)
+                    has_begun = has_begun or active.run is not None
                 elif (record := await self._store.load_run(child_id)) is None:
-                    await self._begin(child_id, await request(), forwarder)
+                    wanted = None if has_begun else await request()
+                    if wanted is None:
+                        return None
+                    await self._begin(child_id, wanted, forwarder)
+                    has_begun = True
                 elif not is_child(run, record):
                     raise _id_taken_error(child_id)
                 elif record.status is RunStatus.DONE or await self._rests(record):
                     return record
                 else:
+                    has_begun = True
                     await self._look_elsewhere(record)
             except StoreUnavailable:
                 if not self._store.is_shared:
@@ -171,7 +185,8 @@ class Children:
             else:
                 await asyncio.shield(active.outcome())
         except (StorageError, RunHandedOver, ThreadBusy):
-            if not self._store.is_shared:
+            child_id = forwarder.child_run_id
+            if not self._store.is_shared and await self._store.load_run(child_id) is not None:
                 raise
             # This attempt has ended, but not the child: check again where it executes.
             await asyncio.sleep(LOOK_S)
@@ -202,7 +217,12 @@ class Children:
         lease = None if self._leases is None else self._leases.open(dispatch.thread_id)
         if lease is None or lease.claim is None:
             return False
-        claim = lease.claim
+        # The parent may be cancelled meanwhile: a claim that nobody works for would keep the child,
+        # which is cancelled too, until its lease expires.
+        work = self._claim_and_execute(dispatch, lease, lease.claim)
+        return await self._runs.carried.carry(work, f"take over {dispatch.run_id}")
+
+    async def _claim_and_execute(self, dispatch: RunDispatch, lease: Lease, claim: Claim) -> bool:
         claimed = await self._store.claim_dispatch(
             dispatch.dispatch_id, claim.worker_id, lease.token, claim.lease_ms
         )
@@ -212,6 +232,11 @@ class Children:
             await self._runs.execute(claimed)
         except (LeaseLost, RunHandedOver):
             return False
+        except asyncio.CancelledError:
+            # The engine is closed. If the run executes, whoever stops it gives it back.
+            if self._runs.active.of_thread(claimed.thread_id) is None:
+                await self._store.requeue(claimed.dispatch_id, lease.token, is_charged=False)
+            raise
         except Exception as error:
             # Any worker may try the dispatch again, until its attempts are used up.
             logger.warning("Run '%s' could not be taken over.", claimed.run_id, exc_info=error)

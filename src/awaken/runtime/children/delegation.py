@@ -15,16 +15,22 @@ from awaken.contracts.backend_results import (
     BackendRunStatus,
     backend_status,
 )
-from awaken.contracts.backends.errors import ExecutionBackendError
+from awaken.contracts.backends.errors import BackendExecutionFailed, ExecutionBackendError
 from awaken.contracts.lifecycle import NaturalEnd, Suspended, Termination, reason_text
 from awaken.contracts.plugins.loop_state import BACKEND_OUTPUT
-from awaken.contracts.runs.records import RunRecord, WaitingReason
+from awaken.contracts.runs.records import RunRecord, RunRequest, WaitingReason
 from awaken.contracts.suspension.tickets import Ticket
 from awaken.contracts.tools.sub_runs import Delegation
+from awaken.runtime.outbox import delegate_of
 from awaken.runtime.run import Run
-from awaken.runtime.tools.delegate_tickets import questions_of_delegate, stop_child
+from awaken.runtime.tools.delegate_tickets import (
+    find_deleted_child,
+    load_deleted_child,
+    questions_of_delegate,
+    stop_child,
+)
 
-from .child_requests import agent_request
+from .child_requests import agent_request, is_child
 from .delegates import Children
 from .progress import ProgressForwarder
 
@@ -43,11 +49,15 @@ async def run_delegate(
     """
     child_id, answer = forwarder.child_run_id, delegation.answer
     # Built only when there is no child yet: a child that was started may always finish.
-    request = partial(agent_request, run, call_id, child_id, delegation)
+    request = partial(_request_child, run, call_id, child_id, delegation)
     try:
         record = await children.wait_until_settled(run, forwarder, request)
         asked = questions_of_delegate(run.tickets.get(call_id))
-        if answer is not None and await children.pass_on(record, answer, asked):
+        if (
+            record is not None
+            and answer is not None
+            and await children.pass_on(record, answer, asked)
+        ):
             record = await children.wait_until_settled(run, forwarder, request)
     except ExecutionBackendError:
         # Nothing was started.
@@ -58,11 +68,31 @@ async def run_delegate(
             children.cancel_here(child_id)
             run.order(stop_child(run.identity, child_id))
         raise
+    record = record or find_deleted_child(answer, child_id)
+    record = record or await load_deleted_child(run.store, child_id)
+    if record is None or not is_child(run, record):
+        raise BackendExecutionFailed(problem=f"the thread of run '{child_id}' was deleted")
     result = await _result(run, record)
     if result.status.is_waiting and not delegation.may_wait:
         # The answer that the caller uses is this one: a decision on the child would change nothing.
         run.order(stop_child(run.identity, child_id))
     return result
+
+
+async def _request_child(
+    run: Run, call_id: str, child_id: str, delegation: Delegation
+) -> RunRequest | None:
+    """Build the request of a child that does not exist; None if it existed before.
+
+    The call has waited for it, or an earlier execution of the run has started it.
+    """
+    ticket = run.tickets.get(call_id)
+    if ticket is not None and delegate_of(ticket) == child_id:
+        return None
+    may_have_begun = run.is_continued or run.recovery is not None
+    if may_have_begun and await load_deleted_child(run.store, child_id) is not None:
+        return None
+    return await agent_request(run, call_id, child_id, delegation)
 
 
 async def _result(run: Run, record: RunRecord) -> BackendRunResult:

@@ -8,7 +8,7 @@ import msgspec
 from awaken.authoring.functions import is_interruption
 from awaken.contracts.messages.content import replace_surrogates
 from awaken.contracts.messages.inbox import AgentMessage, inbox_messages
-from awaken.contracts.storage.outbox import ThreadMessage
+from awaken.contracts.storage.outbox import ThreadMessage, entry_of
 from awaken.contracts.tools.sub_runs import (
     DurableMessageRequest,
     DurableMessageSink,
@@ -16,7 +16,6 @@ from awaken.contracts.tools.sub_runs import (
 )
 from awaken.redaction import describe_error, remove_secrets
 from awaken.runtime.journal.request_checks import check_id
-from awaken.runtime.outbox import entry_of
 from awaken.runtime.run import Run
 
 PROBLEM_CHARS = 500

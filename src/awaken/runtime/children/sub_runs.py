@@ -12,7 +12,7 @@ from awaken.contracts.backend_results import BackendRunResult
 from awaken.contracts.identity import derive_id
 from awaken.contracts.messages.message import Message
 from awaken.contracts.models.inference import InferenceOverride, StreamResult
-from awaken.contracts.storage.outbox import ThreadMessage, decode_command
+from awaken.contracts.storage.outbox import ThreadMessage, decode_command, end_message_id
 from awaken.contracts.storage.store import OutboxEntry
 from awaken.contracts.tasks import (
     SUB_AGENT,
@@ -41,7 +41,7 @@ from .delegation import run_delegate
 from .message_sinks import HostMessages, OutboxMessages, build_message
 from .progress import ProgressForwarder
 from .task_places import check_function, check_task, hold_task_place, own_task
-from .task_records import task_record
+from .task_records import build_deleted_task, task_record
 
 
 class ChildRuns:
@@ -98,7 +98,7 @@ class CallRuns:
         """Start a function of this process as a task."""
         check_function(work, timeout_ms)
         child_id = self._next_id(task)
-        known = await self._find_task(child_id)
+        known = await self._find_task(child_id, task)
         if known is not None:
             return known
         task = self._bind_task(task)
@@ -111,7 +111,7 @@ class CallRuns:
         """Start an agent as a task; it outlives this process."""
         task = msgspec.structs.replace(task, task_type=SUB_AGENT)
         child_id = self._next_id(task, agent_id)
-        known = await self._find_task(child_id)
+        known = await self._find_task(child_id, task)
         if known is not None:
             return known
         task = self._bind_task(task)
@@ -210,7 +210,7 @@ class CallRuns:
         self._count += 1
         return derive_id(self._key, "letter", recipient, str(self._count))
 
-    async def _find_task(self, child_id: str) -> TaskRecord | None:
+    async def _find_task(self, child_id: str, task: TaskInfo) -> TaskRecord | None:
         """Return the task that this call has started before, if any.
 
         Raises:
@@ -218,13 +218,27 @@ class CallRuns:
         """
         record = await self._run.store.load_run(child_id)
         if record is None:
-            return None
+            return await self._find_deleted_task(child_id, task)
         if not is_child(self._run, record):
             raise TaskIdTaken(task_id=child_id)
         if record.task is not None and not record.status.is_terminal:
             # An ended task's end message is sent already: the run does not wait for it again.
             own_task(self._run, child_id, record.task)
         return task_record(record)
+
+    async def _find_deleted_task(self, child_id: str, task: TaskInfo) -> TaskRecord | None:
+        """Return a task that an earlier execution of the run has started, if it was deleted.
+
+        Its end is in the outbox until it is delivered, and then it is a dispatch.
+        """
+        run, end_id = self._run, end_message_id(child_id)
+        if not (run.is_continued or run.recovery is not None):
+            return None
+        if await run.store.find_outbox(end_id) is None:
+            dispatch = await run.store.find_dispatch(end_id)
+            if dispatch is None or dispatch.thread_id != run.identity.thread_id:
+                return None
+        return build_deleted_task(run.identity, self._call_id, child_id, task)
 
     def _bind_task(self, task: TaskInfo) -> TaskInfo:
         is_in_task = self._run.record.task is not None

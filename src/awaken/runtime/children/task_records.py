@@ -1,8 +1,9 @@
 """Tasks as their owners see them, from the records of their runs."""
 
+from awaken.contracts.identity import RunIdentity
 from awaken.contracts.runs.records import RunRecord
+from awaken.contracts.storage.outbox import task_error, task_result
 from awaken.contracts.tasks import SUB_AGENT, TaskInfo, TaskRecord, TaskStatus, task_status
-from awaken.runtime.outbox import task_error, task_result
 
 
 def task_record(record: RunRecord) -> TaskRecord:
@@ -27,4 +28,23 @@ def task_record(record: RunRecord) -> TaskRecord:
         error=task_error(record, status) if is_over else None,
         created_at=record.created_at,
         completed_at=record.finished_at,
+    )
+
+
+def build_deleted_task(
+    owner: RunIdentity, call_id: str, task_id: str, task: TaskInfo
+) -> TaskRecord:
+    """Return a task of which no record is left, because its thread was deleted."""
+    return TaskRecord(
+        task_id=task_id,
+        owner_thread_id=owner.thread_id,
+        status=TaskStatus.FAILED,
+        name=task.name,
+        description=task.description,
+        task_type=task.task_type,
+        fate=task.fate,
+        parent_run_id=owner.run_id,
+        parent_call_id=call_id,
+        parent_task_id=task.parent_task_id,
+        error="The thread of the task was deleted.",
     )

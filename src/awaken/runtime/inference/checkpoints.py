@@ -8,7 +8,7 @@ import asyncio
 import logging
 from types import TracebackType
 
-from awaken.contracts.errors import LeaseLost
+from awaken.contracts.errors import LeaseLost, StorageError
 from awaken.contracts.messages.content import ContentBlock
 from awaken.contracts.messages.message import ToolCall
 from awaken.contracts.storage.store import StreamCheckpoint
@@ -24,11 +24,12 @@ _Heard = tuple[tuple[ContentBlock, ...], tuple[ToolCall, ...], str | None]
 class StreamCheckpoints:
     """Saves the turn at most every `stream_checkpoint_ms`, one save at a time, until it is over."""
 
-    __slots__ = ("_run", "_saved", "_saving", "_timer")
+    __slots__ = ("_is_failing", "_run", "_saved", "_saving", "_timer")
 
     def __init__(self, run: Run) -> None:
         self._run = run
         self._saved: _Heard = ((), (), None)
+        self._is_failing = False
         self._saving: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
 
@@ -91,6 +92,15 @@ class StreamCheckpoints:
             await run.store.save_checkpoint(checkpoint, lease.token)
         except LeaseLost:
             run.lose_lease()
-        except Exception:
+        except Exception as error:  # noqa: BLE001 - logged, and tried again
             # The answer itself will be committed; only the next process would miss this.
-            logger.warning("A stream checkpoint was not saved.", exc_info=True)
+            self._note_failure(error)
+
+    def _note_failure(self, error: Exception) -> None:
+        """Have the same saved again, and tell it once for each answer: an outage has many."""
+        self._saved = ((), (), None)
+        level = logging.DEBUG if self._is_failing else logging.WARNING
+        self._is_failing = True
+        # A store that is away says why in one line; anything else needs its place.
+        trace = None if isinstance(error, StorageError) else error
+        logger.log(level, "A stream checkpoint was not saved: %s", error, exc_info=trace)

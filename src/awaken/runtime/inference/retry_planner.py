@@ -20,6 +20,7 @@ class RetryPlanner:
 
     __slots__ = (
         "_began", "_breaks", "_failures", "_given_up", "_last", "_policy", "_routes", "_run",
+        "_waited",
     )  # fmt: skip
 
     def __init__(self, run: Run, routes: tuple[ModelRoute, ...], began: int) -> None:
@@ -30,6 +31,8 @@ class RetryPlanner:
         self._given_up: tuple[ModelRoute, ...] = ()
         self._failures = 0
         self._breaks = 0
+        self._waited = 0
+        """Pauses that took no time, in milliseconds: the deadline counts them."""
         self._last: tuple[type[ModelError], str] | None = None
         """The latest retryable failure of a call that was made."""
 
@@ -81,14 +84,17 @@ class RetryPlanner:
 
     async def _pause(self, error: ModelError, attempt: int) -> bool:
         pause = backoff_ms(self._policy, error, attempt, self._run.identity.run_id)
-        passed = self._run.services.clock.monotonic_ms() - self._began
+        passed = self._run.services.clock.monotonic_ms() - self._began + self._waited
         if passed + pause > self._policy.deadline_ms:
             return False
         time_left = time_left_ms(self._run)
         if time_left is not None:
             # After the pause, the budget refuses the next call.
             pause = min(pause, time_left)
-        if pause:
+        if all(getattr(it.client, "is_virtual", False) for it in self._routes):
+            # Nobody answers but a recording or a script: there is no provider to spare.
+            self._waited += pause
+        elif pause:
             # A cancellation of the run ends the pause.
             await asyncio.sleep(pause / 1000)
         return True

@@ -17,7 +17,7 @@ from awaken.contracts.messages.content import Text
 from awaken.contracts.models.inference import StreamResult
 from awaken.contracts.plugins.loop_state import STEP_ANSWER
 from awaken.contracts.plugins.plugin import AfterInferenceContext
-from awaken.contracts.plugins.screens import Screened, TextStream
+from awaken.contracts.plugins.screens import HELD_BACK, BlockedValue, Screened, TextStream
 from awaken.contracts.state.keys import StateCommand
 from awaken.contracts.tool_results import ToolResult
 from awaken.runtime.phases.commands import commit_command
@@ -83,15 +83,33 @@ def screen_result(run: Run, result: ToolResult) -> ToolResult:
         return result
     try:
         fields = _plain(result)
+        reason = None
         for plugin, screen in screens:
             prepared = run.agent.env.prepared.get(plugin)
-            fields = {name: screen(prepared, value) for name, value in fields.items()}
-        return _with(result, fields)
+            for name, value in fields.items():
+                found = screen(prepared, value)
+                if isinstance(found, BlockedValue):
+                    reason, found = reason or found.reason, found.value
+                fields[name] = found
+        return _mark_held(_with(result, fields), reason)
     except BaseException as error:
         if is_interruption(error):
             raise
         logger.exception("A screen failed on a result of %r.", result.tool_name)
         return ToolResult.error(result.tool_name, UNSCREENED, code="screen_failed")
+
+
+def _mark_held(result: ToolResult, reason: str | None) -> ToolResult:
+    """Say in the metadata of a result why it was blocked; a tool cannot say so itself."""
+    metadata = result.metadata
+    if isinstance(metadata, dict):
+        metadata = {name: it for name, it in metadata.items() if name != HELD_BACK}
+    else:
+        # The metadata were blocked as well.
+        metadata = {}
+    if reason is not None:
+        metadata[HELD_BACK] = reason
+    return msgspec.structs.replace(result, metadata=metadata)
 
 
 def _plain(result: ToolResult) -> dict[str, Any]:
@@ -134,6 +152,7 @@ def screen_event(run: Run, event: AgentEvent) -> AgentEvent | None:
     try:
         for plugin, screen in run.agent.env.result_screens:
             value = screen(run.agent.env.prepared.get(plugin), value)
+            value = value.value if isinstance(value, BlockedValue) else value
     except BaseException as error:
         if is_interruption(error):
             raise

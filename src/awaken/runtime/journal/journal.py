@@ -4,7 +4,9 @@ Nothing leaves the journal before the store has it. If the reply to a commit is 
 looks the commit up by its id; it never sends a commit twice blindly.
 """
 
+import asyncio
 from collections.abc import Callable, Sequence
+from hashlib import blake2b
 
 import msgspec
 
@@ -14,6 +16,7 @@ from awaken.contracts.errors import (
     IdempotencyConflict,
     LeaseLost,
     StorageError,
+    StoreUnavailable,
     ThreadClaimed,
 )
 from awaken.contracts.events import AgentEvent, LoggedEvent
@@ -28,6 +31,7 @@ from awaken.contracts.storage.store import (
     DecidedMeanwhile,
     OutboxEntry,
     ToolRecord,
+    ToolRecordStatus,
 )
 from awaken.contracts.suspension.tickets import Ticket
 from awaken.runtime.primitives.signals import Mutex, WakeSignal
@@ -35,6 +39,17 @@ from awaken.runtime.state.store import StateStore
 
 from .leases import Lease
 from .streams import EventFeed
+
+FIRST_PAUSE_S = 0.05
+"""The first pause before a store that is away is asked again; it doubles with each further one."""
+LONGEST_PAUSE_S = 1.0
+_WRITER_BYTES = 6
+"""Writers of one run on one thread must differ; no others are compared."""
+
+
+def name_writer(unique_id: str) -> str:
+    """Make a short name for a writer of commits; each of its commits is stored with it."""
+    return blake2b(unique_id.encode(), digest_size=_WRITER_BYTES).hexdigest()
 
 
 class LastWrite(msgspec.Struct, frozen=True, kw_only=True, eq=False):
@@ -47,12 +62,14 @@ class LastWrite(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
 
 class CommitWatchers(msgspec.Struct, frozen=True, eq=False):
-    """Called once a commit of a run is durable; they must not raise."""
+    """Called once a commit of a run is durable, or can be no more; they must not raise."""
 
     commits: list[Callable[[Commit], None]] = []
     """Called for every commit."""
     outbox: list[Callable[[], None]] = []
     """Called when a commit has outbox entries."""
+    lost_leases: list[Callable[[], None]] = []
+    """Called when a run has stopped because its commits are refused: another process has it."""
 
     def notify(self, commit: Commit) -> None:
         """Call the watchers that the commit concerns."""
@@ -175,6 +192,8 @@ class Journal(msgspec.Struct, kw_only=True, eq=False):
         for another one never writes an older record. The last words are part of this commit only
         and never become pending, so no other commit can include them.
 
+        While a lease is held, a store that is away is waited for: see `Lease.patience_ms`.
+
         Raises:
             StorageError: The store refused; everything stays pending.
             LeaseLost: Another process has the thread; nothing can be written any more.
@@ -204,7 +223,9 @@ class Journal(msgspec.Struct, kw_only=True, eq=False):
                 self._writing.release()
 
     async def write_tool_records(self) -> None:
-        """Write the pending entries of the tool journal and nothing else.
+        """Write the pending results of the tool journal and nothing else.
+
+        A tool call whose intent is still pending was not executed; another process may do it.
 
         Raises:
             StorageError: The store refused.
@@ -215,6 +236,10 @@ class Journal(msgspec.Struct, kw_only=True, eq=False):
         try:
             if self.in_flight is not None:
                 await self._resolve(self.in_flight)
+            finished = ToolRecordStatus.FINISHED
+            self.tool_records = tuple(
+                it for it in self.tool_records if it.kind or it.status is finished
+            )
             if self.tool_records:
                 await self._write(self._tool_commit())
         finally:
@@ -245,16 +270,54 @@ class Journal(msgspec.Struct, kw_only=True, eq=False):
             # Another commit was written under this id; its receipt does not apply to this one.
             raise
         except StorageError as error:
-            is_refused = self.lease is not None and isinstance(error, LeaseLost | ThreadClaimed)
-            if is_refused or isinstance(error, DecidedMeanwhile):
-                # Refused for good: another process has the thread, or a decision has changed it,
-                # so this run's view of the thread is out of date.
-                self.in_flight = None
-                self.close(error)
-                raise
+            self._check_refused(error)
+            lease = self.lease
+            is_held = lease is not None and lease.claim is None and lease.patience_ms > 0
+            if is_held and self.closed_by is None and isinstance(error, StoreUnavailable):
+                await self._write_later(commit, last)
             # The store may have written the commit, and only its reply was lost.
-            if not await self._resolve(commit):
+            elif not await self._resolve(commit):
                 raise
+
+    def _check_refused(self, error: StorageError) -> None:
+        """Write nothing more if the store has refused a commit for good.
+
+        Another process has the thread, or a decision has changed it, so this run's view of the
+        thread is out of date.
+        """
+        is_taken = self.lease is not None and isinstance(error, LeaseLost | ThreadClaimed)
+        if is_taken or isinstance(error, DecidedMeanwhile):
+            self.in_flight = None
+            self.close(error)
+            raise error
+
+    async def _write_later(self, commit: Commit, last: LastWrite | None) -> None:
+        """Write a commit when the store answers again; the lease keeps the thread meanwhile.
+
+        Raises:
+            StorageError: The store refused, or was away for longer than the lease lasts.
+            AwakenError: The journal was closed: the lease is lost, or the process stops.
+        """
+        assert self.lease is not None
+        end, pause_s = self.clock.monotonic_ms() + self.lease.patience_ms, FIRST_PAUSE_S
+        while True:
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+            if self.closed_by is not None:
+                raise self.closed_by
+            try:
+                # Only its reply may have been lost.
+                if not await self._resolve(commit):
+                    self.in_flight, self._last = commit, last
+                    self._apply_receipt(commit, await self.store.commit(commit))
+            except StoreUnavailable:
+                if self.clock.monotonic_ms() >= end:
+                    raise
+            except StorageError as error:
+                self._check_refused(error)
+                raise
+            else:
+                return
 
     async def _resolve(self, commit: Commit) -> bool:
         """Whether the store has the commit; if so, it counts as written."""

@@ -20,6 +20,8 @@ class Lease(msgspec.Struct, eq=False):
     """To be taken with the run's first commit; None once the lease is held."""
     dispatch_id: str | None = None
     """The dispatch that executes under the lease; None for a run that was started here."""
+    patience_ms: int = 0
+    """How long a commit waits at most for a store that is away, while the lease is held."""
     is_kept: bool = False
     """Whether the lease outlasts the run, because the dispatch has still to be delivered."""
 
@@ -42,6 +44,12 @@ class LeaseHolder(Protocol):
 
 class LeaseBook(Protocol):
     """Keeps the leases of one process alive."""
+
+    patience_ms: int
+    """How long a commit under a lease waits at most for a store that is away; 0: not at all.
+
+    Only a book that tells in time of a lease that may be over, whatever the store does, has any.
+    """
 
     def open(self, thread_id: str) -> Lease:
         """Return a new lease for a run that claims its thread with its first commit."""

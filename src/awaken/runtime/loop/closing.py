@@ -42,7 +42,11 @@ from awaken.contracts.tasks import BACKGROUND_TASKS
 from awaken.runtime.journal.bookmark import RemoteEnd
 from awaken.runtime.journal.run_log import log_failure
 from awaken.runtime.journal.streams import block_events
-from awaken.runtime.outbox import list_commands_at_end, list_commands_at_rest
+from awaken.runtime.outbox import (
+    list_commands_at_end,
+    list_commands_at_rest,
+    list_successors,
+)
 from awaken.runtime.phases.contexts import phase_context
 from awaken.runtime.phases.runner import run_phase
 from awaken.runtime.run import Run
@@ -288,8 +292,13 @@ async def _write_outcome(run: Run, termination: Termination, waiting: Waiting | 
         awaits_tasks=waiting is not None and waiting.is_for_own_tasks,
     )
     ended = None if waiting is not None else termination
-    follow_ups = _follow_ups(run, ended)
-    await run.cancels.carry_through(partial(run.flush_last, finish, ended, waiting, follow_ups))
+    orders, enqueued = _follow_ups(run, ended), run.successors
+    if enqueued:
+        enqueued, elsewhere = list_successors(enqueued, identity.thread_id)
+        orders = (*orders, *elsewhere)
+    await run.cancels.carry_through(
+        partial(run.flush_last, finish, ended, waiting, orders, enqueued)
+    )
 
 
 def _reason(waiting: Waiting) -> str:

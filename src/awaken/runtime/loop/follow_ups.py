@@ -18,8 +18,9 @@ from awaken.contracts.messages.message import Message
 from awaken.contracts.models.budgets import Budget, BudgetExceeded, BudgetScope, split_budgets
 from awaken.contracts.plugins.plugin import AfterRunContext, AfterRunWork, FinishedRun
 from awaken.contracts.runs.records import RunKind, RunRecord, RunRequest
+from awaken.contracts.runs.speakers import find_first_speaker, is_said_by_user
 from awaken.contracts.storage.dispatch import RunDispatch
-from awaken.contracts.storage.queries import MessageQuery, Order
+from awaken.contracts.storage.queries import MessageQuery, Order, RunQuery
 from awaken.contracts.tenancy import namespace_in
 from awaken.redaction import describe_error
 from awaken.runtime.inference.side_calls import side_answer
@@ -30,6 +31,8 @@ logger = logging.getLogger(__name__)
 
 MESSAGES_MAX = 500
 """How many messages of a run its follow-up reads, the newest."""
+RUNS_MAX = 100
+"""How many runs of a thread are asked who spoke in them."""
 PRIORITY = 255
 """Runs that a person waits for are claimed first."""
 
@@ -58,6 +61,11 @@ def make_follow_up_id(run_id: str) -> str:
     return namespace + derive_id(run_id.removeprefix(namespace), "follow_up")
 
 
+def make_order_id(follow_up_id: str) -> str:
+    """Return the id of the dispatch of a follow-up, and of the order that queues it."""
+    return derive_id(follow_up_id, "dispatch")
+
+
 async def follow_up(run: Run) -> Termination:
     """Do what the plugins of the agent have to do after the parent run.
 
@@ -81,6 +89,8 @@ async def follow_up(run: Run) -> Termination:
             termination=parent.termination,
             prepared=run.agent.env.prepared.get(plugin),
             messages=messages,
+            is_said_by_user=partial(is_said_by_user, parent),
+            is_private=partial(_is_private, run, parent),
             ask_model=partial(side_answer, run),
             exists=partial(_has_parent, run),
         )
@@ -144,7 +154,7 @@ def _make_dispatch(run: Run, budgets: tuple[Budget, ...]) -> RunDispatch:
     namespace, run_id = namespace_in(identity.run_id), make_follow_up_id(identity.run_id)
     owner = identity.user_id or identity.thread_id
     thread_id = namespace + derive_id("follow_up", owner)
-    dispatch_id = derive_id(run_id, "dispatch")
+    dispatch_id = make_order_id(run_id)
     request = RunRequest(
         thread_id=thread_id,
         agent_id=run.agent.spec.id,
@@ -185,6 +195,22 @@ async def _load_parent(run: Run) -> RunRecord | None:
 
 async def _has_parent(run: Run) -> bool:
     return await _load_parent(run) is not None
+
+
+async def _is_private(run: Run, parent: RunRecord) -> bool:
+    """Whether only the user of a run has spoken on its thread, as far as its runs tell.
+
+    Not if the thread is a fork or has many runs, or if runs of it are no longer stored.
+    """
+    speaker = find_first_speaker(parent)
+    query = RunQuery(thread_id=parent.thread_id, limit=RUNS_MAX)
+    page = await run.store.list_runs(query)
+    if page.damaged or page.next_cursor is not None or not page.items:
+        return False
+    is_whole = page.items[0].input.from_seq == 1
+    return is_whole and all(
+        not it.begun_by and find_first_speaker(it) == speaker for it in page.items
+    )
 
 
 async def _list_messages(run: Run, parent: RunRecord) -> Sequence[Message]:

@@ -54,7 +54,7 @@ def drive_run(run: Run, body: Body | None = None) -> Coroutine[Any, Any, Backend
         LeaseLost: Another process has the thread; nothing was written since.
         RunHandedOver: This process stops; another one continues the run.
         ThreadClaimed: Another process has the thread; nothing was written.
-        StoreUnavailable: The store was unavailable; the run's dispatch can be redelivered.
+        StoreUnavailable: The store was unavailable; another process can continue the run.
     """
     if run.services.instruments or run.agent.env.instruments:
         run.instruments = _make_instruments(run)
@@ -106,8 +106,9 @@ async def _run_to_end(run: Run, body: Body) -> BackendRunResult:
     except BudgetExceeded as error:
         termination = Stopped(reason=error.reason)
     except AwakenError as error:
-        if isinstance(error, StoreUnavailable) and run.is_delivered:
-            # When the store is available again, the next worker continues from the last commit.
+        if isinstance(error, StoreUnavailable) and run.is_recoverable:
+            # When the store is available again, the next worker continues from the last commit: to
+            # fail here would close the tickets whose decisions were acknowledged.
             run.journal.close(error)
         termination = _end_failed(run, remove_secrets(str(error)), error.code)
     except BaseException as error:

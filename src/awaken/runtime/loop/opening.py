@@ -28,6 +28,7 @@ from awaken.runtime.spending.ledgers import keep_budgets
 from awaken.runtime.suspension.resume import has_decided
 from awaken.runtime.tools.settle import close_tickets, interrupt
 
+from .queued_input import mark_words
 from .session_tools import equip_agent
 
 SUPERSEDED = "[Not executed: a new message came instead of a decision]"
@@ -62,7 +63,7 @@ async def open_run(run: Run) -> None:
             run.end(recovery.ending)
         _equip(run, run.agent)
         if run.request.messages:
-            run.hold(run.request.messages)
+            run.hold(mark_words(run, run.request))
     await run.flush_record()
     if recovery is not None:
         log_recovery(run.record)
@@ -143,9 +144,12 @@ def _take_in_request(run: Run) -> None:
         run.state.update(WANTED_TOOLS, request.wanted_tools)
     if request.history and not run.is_continued:
         _take_in_history(run)
-    messages, is_sent = request.messages, False
+    messages, is_sent, is_marked = request.messages, False, run.is_continued
     for message in messages:
         is_sent = is_sent or message.sender is not None
+        is_marked = is_marked or message.metadata is not None
+    if is_marked:
+        messages = mark_words(run, request)
     if run.is_continued or is_sent:
         messages = list_new_messages(run, messages)
     if messages and run.open_calls:

@@ -5,13 +5,23 @@ Input that a run does not take in stays queued, and starts or continues a run af
 """
 
 from awaken.contracts.errors import UsageError
+from awaken.contracts.messages.message import Message
 from awaken.contracts.plugins.loop_state import ACTIVE_AGENT
+from awaken.contracts.runs.records import RunRequest
 from awaken.contracts.storage.dispatch import InputMode, RunDispatch
 from awaken.runtime.journal.known_messages import wakes_model, with_free_ids
 from awaken.runtime.run import Run, list_new_messages
 from awaken.runtime.suspension.resume import accept_decided, list_undecided, take_decisions
 
 from .step import find_stop_reason
+
+
+def mark_words(run: Run, request: RunRequest) -> tuple[Message, ...]:
+    """Return the messages of a request, marked if others say them than the run began with."""
+    # Loaded by the first run that takes in more than it began with.
+    from awaken.contracts.runs.speakers import mark_speaker  # noqa: PLC0415
+
+    return mark_speaker(run.record, request, request.messages)
 
 
 async def absorb_messages(run: Run) -> bool:
@@ -22,7 +32,7 @@ async def absorb_messages(run: Run) -> bool:
     run.has_input = False
     taken = [it for it in await _inputs(run) if it.mode is InputMode.STEER]
     for dispatch in taken:
-        fresh = list_new_messages(run, dispatch.request.messages)
+        fresh = list_new_messages(run, mark_words(run, dispatch.request))
         for message in with_free_ids(fresh, run.messages):
             run.append_user(message)
         run.journal.absorbed += (dispatch.dispatch_id,)
@@ -47,7 +57,7 @@ async def absorb_decisions(run: Run) -> None:
             # A worker delivers this dispatch by itself, where the refusal reaches its sender.
             continue
         if dispatch.request.messages:
-            run.hold(dispatch.request.messages)
+            run.hold(mark_words(run, dispatch.request))
         run.journal.absorbed += (dispatch.dispatch_id,)
 
 

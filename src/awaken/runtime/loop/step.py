@@ -18,11 +18,11 @@ from awaken.contracts.plugins.plugin import (
     StepStartContext,
 )
 from awaken.contracts.state.keys import StateCommand
+from awaken.contracts.storage.outbox import end_message_id
 from awaken.contracts.tasks import BACKGROUND_TASKS, OwnedTask, TaskEndDelivered, TaskFate
 from awaken.runtime.inference.inference_session import infer
 from awaken.runtime.journal.bookmark import Answered
 from awaken.runtime.journal.outcomes import CONTINUE, SUSPEND, Finish, StepOutcome
-from awaken.runtime.outbox import end_message_id
 from awaken.runtime.phases.commands import commit_command
 from awaken.runtime.phases.contexts import phase_context
 from awaken.runtime.phases.runner import run_phase

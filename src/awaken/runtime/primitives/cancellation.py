@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 import msgspec
@@ -155,3 +155,32 @@ class TaskCancels(msgspec.Struct, eq=False):
 
 async def _await_work(work: Callable[[], Awaitable[None]]) -> None:
     await work()
+
+
+class CarriedWork:
+    """The tasks of an engine that outlive their callers; closing cancels them and waits."""
+
+    __slots__ = ("_tasks",)
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[bool]] = set()
+
+    async def carry(self, work: Coroutine[Any, Any, bool], name: str) -> bool:
+        """Await work in a task of its own, which goes on if the caller is cancelled meanwhile."""
+        task = asyncio.create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._forget)
+        return await asyncio.shield(task)
+
+    def _forget(self, task: "asyncio.Task[bool]") -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            # The caller may be gone: mark the exception as retrieved, so that asyncio logs nothing.
+            task.exception()
+
+    async def close(self) -> None:
+        """Cancel what is under way, and wait for it."""
+        for task in tuple(self._tasks):
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(tuple(self._tasks))

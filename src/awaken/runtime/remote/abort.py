@@ -6,9 +6,8 @@ import logging
 from awaken.contracts.backends.requests import REMOTE_TARGETS, BackendAbortRequest, RemoteTarget
 from awaken.contracts.errors import Misuse
 from awaken.contracts.identity import derive_id
-from awaken.contracts.storage.outbox import AbortRemote
+from awaken.contracts.storage.outbox import AbortRemote, entry_of
 from awaken.contracts.storage.store import Store
-from awaken.runtime.outbox import entry_of
 from awaken.runtime.resolution.registry import RegistryHandle
 from awaken.runtime.run import Run
 

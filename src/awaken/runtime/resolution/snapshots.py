@@ -12,6 +12,7 @@ from awaken.authoring.resolvers import AgentResolver, Written
 from awaken.contracts.errors import AwakenError, UnknownAgent
 from awaken.contracts.models.model_specs import ModelPool
 from awaken.contracts.specs.remote_registries import AgentNotDiscovered
+from awaken.contracts.tools.tool import Tool
 
 from .layers import ManagedLayer
 from .models import names, pool_routes
@@ -123,6 +124,14 @@ class RegistrySnapshot:
         if agent_id not in self._resolved:
             self._resolved[agent_id] = self._look_up(agent_id)
         return self._resolved[agent_id]
+
+    def equip_tool(self, tool: Tool) -> Tool:
+        """Return a tool that no agent declares as runs of this snapshot have it."""
+        return tool
+
+    def name_child_world(self, world: str, call_id: str) -> str:
+        """Return the world of a run below a call: what is below a world is never in reality."""
+        return f"{world}/{call_id.replace('/', '%2F')}"
 
     def _look_up(self, agent_id: str) -> ResolvedAgent:
         registries = self.registries

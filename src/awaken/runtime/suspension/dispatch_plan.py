@@ -43,6 +43,8 @@ class Deliver(msgspec.Struct, frozen=True):
 
     request: RunRequest
     decisions: tuple[Decision, ...] = ()
+    found: Checkout | None = None
+    """The thread as it was read for a run that is new: under its claim it stays as it is."""
 
 
 class RecoverFirst(msgspec.Struct, frozen=True):
@@ -76,7 +78,8 @@ def delivery_of(
     """
     if record is not None and record.status is RunStatus.DONE:
         is_hinted = dispatch.request.run_id_hint == record.run_id
-        if is_hinted and record.dispatch_id != dispatch.dispatch_id:
+        is_other = is_hinted and record.dispatch_id != dispatch.dispatch_id
+        if is_other and not _is_read(dispatch, checkout):
             raise InvalidResume(run_id=record.run_id, problem="another input has used its id")
         return Drop(record)
     open_run = checkout.open_run if checkout is not None else None
@@ -92,9 +95,12 @@ def delivery_of(
     if has_begun and open_run is not None and _is_function(open_run):
         lost = Failed(message="the process that executed the task is gone", code=ORPHANED)
         return EndRun(lost, Release(), has_begun=True)
-    return _plan_delivery(
+    plan = _plan_delivery(
         _with_undecided(dispatch, checkout), open_run, _list_new_messages(dispatch, checkout)
     )
+    # No other dispatch has the id of this run: the store refuses it.
+    is_new = record is None and isinstance(plan, Deliver)
+    return msgspec.structs.replace(plan, found=checkout) if is_new else plan
 
 
 def _find_cancel(
@@ -133,6 +139,12 @@ def _is_over(dispatch: RunDispatch, open_run: RunRecord, checkout: Checkout | No
         return False
     is_known = bool(request.messages) and not _list_new_messages(dispatch, checkout)
     return is_known and is_own(open_run, dispatch)
+
+
+def _is_read(dispatch: RunDispatch, checkout: Checkout | None) -> bool:
+    """Whether the thread has all messages of a dispatch: its run may go on under another one."""
+    messages = dispatch.request.messages
+    return bool(messages) and checkout is not None and not filter_known(messages, checkout.messages)
 
 
 def _list_new_messages(dispatch: RunDispatch, checkout: Checkout | None) -> tuple[Message, ...]:

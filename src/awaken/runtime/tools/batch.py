@@ -237,7 +237,7 @@ async def _collect(
         except asyncio.CancelledError:
             problem = ToolError("the tool cancelled itself")
             attempt.output = build_error_output(attempt.call.name, problem)
-        if attempt.is_journalled or attempt.updates:
+        if attempt.is_journalled or (attempt.updates and not attempt.is_step):
             # What a call without effects did to the state is kept too: a replay repeats it.
             run.journal.tool_records += (build_finish_record(attempt),)
     if not finished_now:

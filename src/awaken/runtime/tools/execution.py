@@ -14,7 +14,7 @@ import msgspec
 from awaken.authoring.frontend import FrontEndTool
 from awaken.authoring.functions import is_interruption
 from awaken.authoring.results import to_json_form
-from awaken.contracts.errors import AwakenError, Misuse
+from awaken.contracts.errors import AwakenError, KeyCodecError, Misuse
 from awaken.contracts.events import AgentEvent
 from awaken.contracts.messages.content import replace_surrogates
 from awaken.contracts.messages.message import ToolCall
@@ -65,8 +65,8 @@ class ToolExecution(msgspec.Struct, eq=False):
     run: Run
     call: ToolCall
     resume: ToolCallResume | None
-    idempotency_key: str
-    """The same in every attempt at the call."""
+    idempotency_key: str  # The same in every attempt at the call.
+    shown_key: str = ""  # What its tool sees instead: the same in all attempts of a retry.
     tool: Tool | None = None
     arguments: object = None
     arguments_hash: str = ""
@@ -74,6 +74,8 @@ class ToolExecution(msgspec.Struct, eq=False):
     """Which attempt at the call it is, over all processes."""
     is_journalled: bool = False
     """Whether the call's intent and its result are written to the tool journal."""
+    is_step: bool = False
+    """Whether it is a step of a workflow, whose own record has all of it."""
     output: ToolOutput | None = None
     updates: tuple[tuple[str, str, object], ...] = ()
     state: ToolState | None = None
@@ -327,18 +329,17 @@ def list_journal_entries(command: StateCommand) -> tuple[tuple[str, str, object]
     """The updates of a call as its journal record keeps them.
 
     Raises:
-        ToolInternalError: An update has no JSON form.
+        ToolInternalError: An update has no JSON form, or one that is read back as another value.
     """
     try:
         updates = tuple(
-            (op.key.name, "update", msgspec.to_builtins(op.update))
+            (op.key.name, "update", op.key.encode_update(op.update))
             if isinstance(op, Update)
             else (op.key.name, "clear", None)
             for op in command.patch.ops
         )
-    except TypeError as error:
-        message = f"a state update has no JSON form: {error}"
-        raise ToolInternalError(message) from error
+    except KeyCodecError as error:
+        raise ToolInternalError(str(error)) from error
     actions = ((it.key, "schedule", msgspec.to_builtins(it)) for it in command.actions)
     effects = ((it.key, "emit", it.payload) for it in command.effects)
     return (*updates, *actions, *effects)
@@ -389,7 +390,7 @@ def context_of(attempt: ToolExecution, snapshot: Snapshot) -> ToolContext:
         agent=run.agent.spec,
         call=call,
         snapshot=snapshot,
-        idempotency_key=attempt.idempotency_key,
+        idempotency_key=attempt.shown_key or attempt.idempotency_key,
         channel=attempt,
     )
     context.profile = run.profile
@@ -399,6 +400,7 @@ def context_of(attempt: ToolExecution, snapshot: Snapshot) -> ToolContext:
         ticket = run.tickets.get(call.id)
         context.resume = attempt.resume
         if ticket is not None:
+            context.run = msgspec.structs.replace(run.identity, user_id=ticket.user_id)
             # A decision that lets a call pass a gate does not answer the tool's own question.
             is_pass = bool(ticket.asked_by) and ticket.effective_mode is ResumeMode.REPLAY_TOOL_CALL
             context.resume = ticket.held or (None if is_pass else attempt.resume)
@@ -419,7 +421,8 @@ def keep_output(run: Run, tool_name: str, output: ToolOutput) -> ToolOutput:
         encoded = _encode(result)
         # Fields that foreign code wrote; most results have only data and a text.
         kinds = (result.tool_name.__class__, result.status.__class__, result.message.__class__)
-        if result.suspension or result.metadata or result.usage or kinds not in _PLAIN_KINDS:
+        is_odd = result.suspension or result.metadata or result.usage or kinds not in _PLAIN_KINDS
+        if is_odd or run.agent.workflow is not None:  # Its code sees the data as a replay has it.
             result = _decode_result(encoded)
         size = len(encoded)
     except (TypeError, ValueError, RecursionError):

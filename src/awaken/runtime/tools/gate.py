@@ -6,6 +6,7 @@ import logging
 import msgspec
 
 from awaken.authoring.functions import is_interruption
+from awaken.contracts.errors import StoreUnavailable
 from awaken.contracts.messages.content import escape_unprintable
 from awaken.contracts.messages.message import ToolCall
 from awaken.contracts.plugins.plugin import (
@@ -148,8 +149,8 @@ async def answer_of_gates(
     """Return the strictest answer of all gates, or None when no gate answers.
 
     Block beats Suspend beats SetResult; of equal answers the first counts. A gate that fails
-    blocks. Allow counts if no gate objects. A question that was already decided for a resumed call
-    is not asked again.
+    blocks, unless the store is away and the run can be delivered again. Allow counts if no gate
+    objects. A question that was already decided for a resumed call is not asked again.
     """
     if resume is not None and resume.action is DecisionAction.CANCEL:
         # A call that will not run needs no permission.
@@ -167,6 +168,10 @@ async def answer_of_gates(
             decision = Block(reason=f"gate of '{plugin}' failed: {error}")
         except BaseException as error:
             if is_interruption(error):
+                raise
+            if isinstance(error, StoreUnavailable) and run.is_recoverable:
+                # The gate has not judged: the run goes on from its last commit when the store is
+                # back, and an approved call is not lost.
                 raise
             logger.exception("A gate of plugin '%s' failed; the call is blocked.", plugin)
             decision = Block(reason=f"gate of '{plugin}' failed: {type(error).__name__}")

@@ -132,7 +132,7 @@ def rebuild_command(
             effects.append(TypedEffect(key=name, payload=data))
         else:
             key = run.state.find_key(name) or _find_undeclared(tool, name)
-            ops.append(Clear(key=key) if verb == "clear" else _update(key, data))
+            ops.append(Clear(key=key) if verb == "clear" else _read_update(key, data))
     return StateCommand(
         patch=MutationBatch(ops=tuple(ops)), actions=tuple(actions), effects=tuple(effects)
     )
@@ -158,10 +158,8 @@ def _find_undeclared(tool: Tool | None, name: str) -> StateKey[Any, Any]:
     return living[0]
 
 
-def _update(key: StateKey[Any, Any], data: Any) -> Update:
-    # An update of a key with its own `apply` may have no declared type: then it is plain JSON.
-    wanted = key.type if key.apply is None else key.update_type
-    return Update(key=key, update=data if wanted is None else msgspec.convert(data, wanted))
+def _read_update(key: StateKey[Any, Any], data: Any) -> Update:
+    return Update(key=key, update=key.decode_update(data))
 
 
 def _without_updates(call: ToolCall, result: ToolResult, error: Exception) -> ToolResult:

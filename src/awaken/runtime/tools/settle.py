@@ -316,6 +316,7 @@ def open_ticket(
         topic=wanted.suspension.id,
         arguments_hash=hash_call(call.name, call.arguments),
         hears_refusal=wanted.hears_refusal,
+        user_id=run.identity.user_id if before is None else before.user_id,
         expires_at=None if wanted.expires_at is None else int(wanted.expires_at),
         on_expiry=wanted.on_expiry,
         deciders=wanted.deciders,

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from awaken.contracts.workflows.errors import ForeignTask, WorkflowMisuse
+from awaken.contracts.workflows.operations import WorkflowOperation
 from awaken.runtime.primitives.signals import WakeSignal
 
 logger = logging.getLogger(__name__)
@@ -29,6 +30,10 @@ class Branch(msgspec.Struct, eq=False):
 
     prefix: str = ""
     count: int = 0
+    attempts_of: str = ""
+    """Names the step whose attempts its steps are, if they are attempts of one."""
+    unawaited: dict[int, WorkflowOperation[Any]] = {}
+    """The operations that its code has made and not begun."""
 
     def next_path(self) -> str:
         """Return the path of its next step."""
@@ -231,6 +236,11 @@ class Branches:
         if task is None:
             raise ForeignTask(workflow=self._workflow_id)
         return self._by_task[task]
+
+    def find_branch(self, task: "asyncio.Task[Any] | None" = None) -> Branch | None:
+        """Return the branch of a task, or of the current one; None if it has none."""
+        task = task or self._find_task()
+        return None if task is None else self._by_task.get(task)
 
     def swap(self, branch: Branch) -> Branch:
         """Let the current task take the steps of another branch; returns the one it had."""

@@ -19,12 +19,13 @@ from awaken.contracts.lifecycle import (
 from awaken.contracts.messages.content import Text
 from awaken.contracts.messages.deltas import TextDelta
 from awaken.contracts.messages.message import Message, Role, user
-from awaken.contracts.runs.records import Divergence, RunRequest, Waiting, WaitingReason
+from awaken.contracts.runs.records import Divergence, RunKind, RunRequest, Waiting, WaitingReason
 from awaken.contracts.storage.dispatch import RunDispatch
 from awaken.contracts.storage.store import ToolRecord
 from awaken.contracts.suspension.tickets import Asks
 from awaken.contracts.tenancy import namespace_in
 from awaken.contracts.workflows.errors import InvalidWorkflowInput, WorkflowMisuse
+from awaken.contracts.workflows.steps import iterate_continuations
 from awaken.redaction import describe_error, make_loggable, remove_secrets
 from awaken.runtime.loop.closing import end_step, tell_deadlines
 from awaken.runtime.loop.queued_input import absorb_decisions, absorb_messages
@@ -35,6 +36,7 @@ from awaken.runtime.tools.settle import run_hooks_after
 from .event_queue import find_input, make_event_message
 from .flow import ContinueAsNew, Flow
 from .live_steps import LiveSteps
+from .step_errors import WORKFLOW_FAILED, find_misuse
 from .step_journal import INPUT, Diverged, find_arguments, find_first_identity
 from .workflow_tools import check_size
 
@@ -43,6 +45,10 @@ _LOOK_S = 2.0
 """How often to check for queued input when no signal arrives."""
 _SETTLE_S = 0.02
 """How long a ticket may wait for other branches, which nearly always wait as well: one commit."""
+_OWN_CANCEL = (
+    "The code of the workflow raised asyncio.CancelledError though nobody cancelled the run; catch "
+    "it where something that the code awaits is cancelled."
+)
 _OVERDUE_S = 0.02
 """How soon to look again for the decision on a ticket whose deadline has passed."""
 
@@ -124,7 +130,7 @@ class WorkflowDriver:
             return await self._cancel(flow.root)
         elif not flow.is_live and flow.branches.is_stalled:
             # A branch waits for what another one does: nothing more will be answered.
-            flow.go_live()
+            flow.go_live(run.tickets)
         elif not flow.branches.is_idle:
             if run.journal.tickets and not await run.inbox.signal.wait(_SETTLE_S):
                 # A branch waits while others go on: its ticket must not depend on them.
@@ -134,7 +140,7 @@ class WorkflowDriver:
         elif not flow.is_live:
             flow.check_replayed()
             if flow.divergence is None:
-                flow.go_live()
+                flow.go_live(run.tickets)
         elif not self._steps.release_answered():
             return self._park()
         return None
@@ -146,12 +152,16 @@ class WorkflowDriver:
             return self._diverge(flow.divergence)
         if flow.fatal is not None:
             return self._finish(flow.fatal, None)
-        if self._has_cancel or root.cancelled():
+        if self._has_cancel:
             return Cancelled(cause=self._run.cancel_cause)
+        if root.cancelled():
+            return self._finish(WorkflowMisuse(problem=_OWN_CANCEL), None)
         error = root.exception()
         if isinstance(error, ContinueAsNew):
             # Events that were accepted meanwhile go to the fresh run.
             await self._take_input()
+        if error is None or isinstance(error, ContinueAsNew):
+            error = flow.find_unawaited() or error
         return self._finish(error, None if error is not None else root.result())
 
     async def _wait(self) -> None:
@@ -255,14 +265,14 @@ class WorkflowDriver:
 
     def _fail(self, error: BaseException) -> Termination:
         # Of a TaskGroup, what it was refused for has the way out.
-        error = _find_misuse(error) or error
+        error = find_misuse(error) or error
         if isinstance(error, AwakenError):
             return Failed(message=remove_secrets(str(error)), code=error.code)
         known = self._flow.last_failure
         where = "" if known is None else f" (after step {known.step}, {known.name})"
         logger.warning("A workflow raised.", exc_info=make_loggable(error))
         text = shorten_text(describe_error(error), self._run.services.limits.tool_output_chars)
-        return Failed(message=f"{text}{where}", code="workflow_failed")
+        return Failed(message=f"{text}{where}", code=WORKFLOW_FAILED)
 
     def _continue_as_new(self, text: str) -> Termination:
         """End the run; the same commit queues a fresh one on the thread.
@@ -274,8 +284,7 @@ class WorkflowDriver:
         if identity.parent_run_id is not None:
             problem = "a workflow that another run asked cannot continue as a new run"
             return Failed(message=problem, code=WorkflowMisuse.code)
-        own = identity.run_id.removeprefix(namespace := namespace_in(identity.run_id))
-        run_id = namespace + derive_id(own, "continued")
+        run_id = next(iterate_continuations(identity.run_id))
         message = user(text)
         dispatch_id = derive_id(identity.run_id, "continue")
         request = RunRequest(
@@ -296,6 +305,7 @@ class WorkflowDriver:
             adapter=identity.adapter,
             context=record.context,
             dispatch_id=dispatch_id,
+            **_keep_trial(run),
         )
         successor = RunDispatch(
             dispatch_id=dispatch_id,
@@ -306,7 +316,8 @@ class WorkflowDriver:
         )
         run.successors = (successor,)
         run.record = msgspec.structs.replace(record, continued_as=run_id)
-        shown = msgspec.json.encode({"continued_as": run_id.removeprefix(namespace)}).decode()
+        named = run_id.removeprefix(namespace_in(run_id))
+        shown = msgspec.json.encode({"continued_as": named}).decode()
         self._answer(shown)
         return NaturalEnd()
 
@@ -314,13 +325,27 @@ class WorkflowDriver:
         """Let the function clean up: it receives the cancellation where it is."""
         flow = self._flow
         flow.is_cancelled = True
-        flow.go_live(is_released=False)
+        flow.go_live(self._run.tickets, is_released=False)
         root.cancel()
         await asyncio.wait((root,), timeout=self._grace_s)
         return Cancelled(cause=self._run.cancel_cause)
 
     async def _leave(self) -> None:
         await self._flow.leave(self._grace_s)
+
+
+def _keep_trial(run: Run) -> dict[str, Any]:
+    """Return what keeps the fresh run of a trial a trial; in reality it takes what is live."""
+    record = run.record
+    if record.world is None and record.purpose is RunKind.CHAT:
+        return {}
+    return {
+        "world": record.world,
+        "purpose": record.purpose,
+        "publication": record.publication,
+        "budgets": run.request.budgets,
+        "budget_group": run.request.budget_group,
+    }
 
 
 def _leave_to_other_code(run: Run) -> Termination:
@@ -349,12 +374,6 @@ def diverge(run: Run, found: Divergence, *, is_cancelled: bool) -> Termination:
         diverged=found,
     )
     return Suspended()
-
-
-def _find_misuse(error: BaseException) -> WorkflowMisuse | None:
-    if isinstance(error, BaseExceptionGroup):
-        return next(filter(None, map(_find_misuse, error.exceptions)), None)
-    return error if isinstance(error, WorkflowMisuse) else None
 
 
 def _describe_end(error: BaseException | None) -> str:

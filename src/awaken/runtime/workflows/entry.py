@@ -6,7 +6,8 @@ difference is found before anything happens.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from sys import getrefcount
 from typing import Any, NoReturn, Protocol, TypeVar
 
 from awaken.authoring.workflows import Workflow
@@ -16,6 +17,7 @@ from awaken.contracts.runs.records import Divergence
 from awaken.contracts.storage.store import ToolRecord
 from awaken.contracts.suspension.tickets import (
     SuspendTicket,
+    Ticket,
 )
 from awaken.contracts.tool_results import ToolResult
 from awaken.contracts.workflows.errors import (
@@ -23,6 +25,7 @@ from awaken.contracts.workflows.errors import (
     TooManySteps,
     WorkflowMisuse,
 )
+from awaken.contracts.workflows.operations import WorkflowOperation
 from awaken.contracts.workflows.steps import (
     STEPS_MAX,
     StepKind,
@@ -33,13 +36,24 @@ from awaken.runtime.primitives.signals import WakeSignal
 from .branches import Branch, Branches
 from .step_errors import raise_failure
 from .step_journal import Diverged, StepJournal, WorkflowStep
-from .workflow_tools import WantedTool
+from .wait_answers import sort_answers
+from .workflow_tools import WantedTool, copy_result
 
 T = TypeVar("T")
 _UNWIND_S = 0.05
 """How long a branch may take to unwind before it is cancelled again."""
 _LEAST_S = 0.001
 """A shorter time is none: a clock may not even show it."""
+_FRONTIER = ":frontier"
+"""Ends the key of a branch that waits until the entry is live."""
+
+
+def _count_references(made: Mapping[int, object]) -> list[int]:
+    return [getrefcount(it) for it in made.values()]
+
+
+_DROPPED = _count_references({0: object()})[0]
+"""The count of an operation that no code refers to; versions of Python count differently."""
 _REFUSALS_MAX = 20
 """How often code that goes on after it was left is told so; then it gets no more answers."""
 
@@ -76,6 +90,10 @@ class LivePort(Protocol):
         """Record the winner of a race, and close what the losers wait for."""
         ...
 
+    def release_losers(self, losers: tuple[str, ...]) -> None:
+        """Close what losers still wait for, and keep the events that they did nothing with."""
+        ...
+
 
 class WorkflowEntry:
     """The steps of one entry; without a live port nothing is executed (a check)."""
@@ -109,20 +127,33 @@ class WorkflowEntry:
         self._tries = 0
         self._refusals = 0
         self._marks: list[tuple[WorkflowStep, Any]] = []
+        self._unawaited: list[dict[int, WorkflowOperation[Any]]] = []
+        """What branches that are over have left, each in its own place."""
+        self._losers: tuple[str, ...] = ()
+        """Where losers were replayed: what they left is settled when the entry is live."""
+        self._losing: set[str] = set()
+        """Branches whose race is over, while its winner is being recorded."""
 
     # --- the entry ---
 
-    def go_live(self, *, is_released: bool = True) -> None:
-        """Let the steps that are not recorded be executed; those that wait for it, if released."""
+    def go_live(self, tickets: Mapping[str, Ticket], *, is_released: bool = True) -> None:
+        """Let the steps that are not recorded be executed; those that wait for it, if released.
+
+        Those whose tickets are decided are answered first, in an order that no schedule changes.
+        """
         self.is_live = True
         assert self.port is not None
         for step, data in self._marks:
             self.port.note(step, data)
         self._marks.clear()
+        if self._losers:
+            self.port.release_losers(self._losers)
         if not is_released:
             return
-        for key in [it for it in self.branches.waits if it.endswith(":frontier")]:
-            self.branches.release(key)
+        paths = [it.removesuffix(_FRONTIER) for it in self.branches.waits if it.endswith(_FRONTIER)]
+        # Not as they arrived: what was due first is settled first, in every process.
+        for path in sort_answers(paths, tickets):
+            self.branches.release(f"{path}{_FRONTIER}")
 
     async def leave(self, timeout_s: float) -> None:
         """Leave the function: its code is unwound, and takes no more steps.
@@ -149,8 +180,38 @@ class WorkflowEntry:
 
     def _note_end(self, task: "asyncio.Task[Any]") -> None:
         error = None if task.cancelled() else task.exception()
+        branch = self.branches.find_branch(task)
+        if branch is not None and branch.unawaited and not task.cancelled() and error is None:
+            # Another branch may await what this one has made; code that was left awaits nothing.
+            self._unawaited.append(branch.unawaited)
         if isinstance(error, Diverged) and self.divergence is None:
             self.divergence = error.divergence
+
+    # --- what was not awaited ---
+
+    def list_unawaited(self) -> dict[int, WorkflowOperation[Any]]:
+        """Return where an operation that is made now is kept until it begins."""
+        branch = self.branches.find_branch()
+        return {} if branch is None else branch.unawaited
+
+    def find_unawaited(self) -> WorkflowMisuse | None:
+        """Return the refusal of a function that has ended and never awaited an operation."""
+        forgotten = [it for made in self._unawaited for it in made.values()]
+        # The one that was made last contains those that were made for it.
+        return forgotten[-1].explain() if forgotten else None
+
+    def _check_forgotten(self) -> None:
+        """Let the run fail before its next step if its code has dropped an operation.
+
+        Nothing may happen after a question that nobody was asked.
+        """
+        branch = self.branches.find_branch()
+        if branch is None or not branch.unawaited:
+            return
+        counts = _count_references(branch.unawaited)
+        for made, count in zip(tuple(branch.unawaited.values()), counts, strict=True):
+            if count <= _DROPPED:
+                self._fail(made.explain())
 
     # --- a step ---
 
@@ -162,6 +223,7 @@ class WorkflowEntry:
     async def _enter_step(self, *unused: Coroutine[Any, Any, Any]) -> Branch:
         """Return the branch that takes the next step; branches that it will not run are closed."""
         try:
+            self._check_forgotten()
             if self._is_over:
                 await self._refuse()
             if not self.branches.is_here:
@@ -249,7 +311,7 @@ class WorkflowEntry:
         try:
             if step.is_done and record is not None:
                 await self.branches.take_turn(record.place)
-                return step, record.result or ToolResult(tool_name=name)
+                return step, copy_result(record.result or ToolResult(tool_name=name))
             pause = self.branches.leave_code()
             try:
                 result = await self._execute(live(await self._become_live(step), step))
@@ -260,7 +322,7 @@ class WorkflowEntry:
         except asyncio.CancelledError:
             self._check_cancel(branch)
             raise
-        return step, result
+        return step, copy_result(result)
 
     async def _execute(self, work: Awaitable[T]) -> T:
         """Await what the runtime does for a step; that it cannot is not for the workflow's code.
@@ -280,10 +342,17 @@ class WorkflowEntry:
             raise asyncio.CancelledError from error
 
     async def _become_live(self, step: WorkflowStep) -> LivePort:
-        if not self.is_live or self.port is None:
-            await self.branches.wait(f"{step.path}:frontier")
-        assert self.port is not None
+        branch = self.branches.find_current()
+        while self.port is None or not self.is_live or self._has_lost(branch, step):
+            # Looked at again when it is released: its race may be over by then.
+            await self.branches.wait(f"{step.path}{_FRONTIER}")
         return self.port
+
+    def _has_lost(self, branch: Branch, step: WorkflowStep) -> bool:
+        """Whether a loser would take the step, which a replay would not come to."""
+        losing = self._losing
+        is_losing = bool(losing) and step.path.startswith(tuple(losing))
+        return is_losing or self.branches.is_closed(branch)
 
     def _mark(self, step: WorkflowStep, data: Any = None) -> None:
         """Note a marker that is not recorded."""
@@ -304,6 +373,7 @@ class WorkflowEntry:
 
     def _enter_now(self, *, is_step: bool = True) -> Branch | None:
         """Return the branch that takes a marker; None if its code was left."""
+        self._check_forgotten()
         if self._is_over:
             return None
         branch = self.branches.find_current()

@@ -12,6 +12,7 @@ from awaken.authoring.output import OutputInvalid, OutputType
 from awaken.authoring.schema import schema_of
 from awaken.authoring.workflows import Workflow, compile_schema, decode_as, encode_input
 from awaken.contracts.identity import RunIdentity
+from awaken.contracts.storage.store import ToolRecord
 from awaken.contracts.suspension.tickets import (
     Asks,
     DecisionAction,
@@ -104,7 +105,7 @@ class Flow(WorkflowEntry):
             )
             return find_result_type(found)(self._answer(step, result).data)
 
-        return await self._repeat(once, retry, found.descriptor.id)
+        return await self._repeat(once, retry, StepKind.CALL, found.descriptor.id)
 
     async def ask(
         self,
@@ -131,7 +132,7 @@ class Flow(WorkflowEntry):
             )
             return self._decode_answer(step, self._answer(step, result).data, output, wanted)
 
-        return await self._repeat(once, retry, agent_id)
+        return await self._repeat(once, retry, StepKind.ASK, agent_id)
 
     async def start(self, agent: Any, prompt: Any) -> str:
         """Start an agent that outlives the run; see `WorkflowContext.start`."""
@@ -160,14 +161,22 @@ class Flow(WorkflowEntry):
             ) from error
 
     async def _repeat(
-        self, once: Callable[[], Awaitable[Any]], retry: StepRetry | None, name: str
+        self,
+        once: Callable[[], Awaitable[Any]],
+        retry: StepRetry | None,
+        kind: StepKind,
+        name: str,
     ) -> Any:
-        """Try a step until it succeeds; each attempt and each long pause is a step of its own."""
+        """Try a step until it succeeds; each attempt and each long pause is a step of its own.
+
+        What the journal has goes before the policy, which may be new: it holds from then on.
+        """
+        retry = self._keep_form(retry, kind)
         if retry is None:
             return await once()
         step = self._open(await self._enter_step(), StepKind.RETRY, name)
         self._mark(step)
-        inner = Branch(f"{step.path}.0.")
+        inner = Branch(f"{step.path}.0.", attempts_of=f"{step.generation}:{step.path}")
         outer = self.branches.swap(inner)
         try:
             failures = 0
@@ -176,19 +185,37 @@ class Flow(WorkflowEntry):
                     return await once()
                 except StepFailed as error:
                     failures += 1
-                    if failures >= retry.attempts or not can_retry(error):
+                    is_last = failures >= retry.attempts or self._find_next(outer) is not None
+                    if not can_retry(error) or (is_last and self._find_next(inner) is None):
                         raise
-                pause_ms = retry.pause_ms(failures)
-                if pause_ms > PARK_MS:
-                    await self.sleep(pause_ms)
-                elif not self.journal.has(f"{inner.prefix}{inner.count + 1}"):
-                    pause = self.branches.leave_code()
-                    try:
-                        await asyncio.sleep(pause_ms / 1000)
-                    finally:
-                        self.branches.return_to_code(pause)
+                await self._pause(self._find_next(inner), retry.pause_ms(failures))
         finally:
             self.branches.swap(outer)
+
+    def _keep_form(self, retry: StepRetry | None, kind: StepKind) -> StepRetry | None:
+        """Return a policy that fits how the next step was taken: as one attempt, or as several."""
+        branch = self.branches.find_branch()
+        known = None if branch is None else self._find_next(branch)
+        if known is None or known.kind not in (StepKind.RETRY, kind):
+            return retry
+        if known.kind == kind:
+            return None
+        return retry or StepRetry(attempts=1)
+
+    def _find_next(self, branch: Branch) -> ToolRecord | None:
+        """Return what is recorded of the next step of a branch."""
+        return self.journal.steps.get(f"{branch.prefix}{branch.count + 1}")
+
+    async def _pause(self, known: ToolRecord | None, pause_ms: int) -> None:
+        """Pause before the next attempt; `known` is the pause or the attempt that is recorded."""
+        if pause_ms > PARK_MS if known is None else known.kind == StepKind.SLEEP:
+            await self.sleep(pause_ms)
+        elif known is None:
+            pause = self.branches.leave_code()
+            try:
+                await asyncio.sleep(pause_ms / 1000)
+            finally:
+                self.branches.return_to_code(pause)
 
     async def sleep(self, duration_ms: int) -> None:
         """Wait until a time has passed."""
@@ -242,7 +269,13 @@ class Flow(WorkflowEntry):
     ) -> ApprovalAnswer:
         """Ask a person."""
         shown = to_step_form("ctx.approve: parameters", parameters)
-        given = check_size("What ctx.approve shows", {"message": message, "parameters": shown})
+        asked: dict[str, Any] = {"message": message, "parameters": shown}
+        # Who may answer, and until when, makes it another question: the open ticket has the old.
+        if deciders is not None:
+            asked["deciders"] = sorted(set(deciders))
+        if timeout_ms is not None:
+            asked["timeout_ms"] = timeout_ms
+        given = check_size("What ctx.approve shows", asked)
         ticket = SuspendTicket(
             suspension=Suspension(action="workflow:approve", message=message, parameters=shown),
             resume_mode=ResumeMode.USE_DECISION_AS_TOOL_RESULT,
@@ -335,13 +368,14 @@ class Flow(WorkflowEntry):
         step, below = self._start_below(branch, StepKind.RACE, branches)
         try:
             winner = await self._find_winner(step, below)
-            losers = [it for it in range(len(branches)) if it != winner]
-            for index in losers:
-                self.branches.close_below(f"{step.path}.{index}.")
-                self.journal.skip_below(f"{step.path}.{index}.")
+            for prefix in (losers := below.list_losers(winner)):
+                self.branches.close_below(prefix)
+                self.journal.skip_below(prefix)
             # What losers do when they unwind, they do before the race is over, in their order.
             with self.branches.hold_turns():
-                await _unwind([below.tasks[index] for index in losers], _LOSERS_S)
+                lost = [it for index, it in enumerate(below.tasks) if index != winner]
+                await _unwind(lost, _LOSERS_S)
+            self._release_losers(losers)
             while not below.tasks[winner].done():
                 await self._wait_below(below)
         except asyncio.CancelledError:
@@ -363,14 +397,24 @@ class Flow(WorkflowEntry):
             if not below.over:
                 await self.branches.wait(f"{below.path}:branches")
             winner = below.over[0]
-            losers = tuple(f"{step.path}.{it}." for it in range(len(below.tasks)) if it != winner)
-            port = await self._become_live(step)
-            await self._execute(port.end_race(step, winner, losers))
-            assert step.record is not None
-            await self.branches.take_turn(step.record.place, pause)
+            port, losers = await self._become_live(step), below.list_losers(winner)
+            self._losing.update(losers)
+            try:
+                await self._execute(port.end_race(step, winner, losers))
+                assert step.record is not None
+                await self.branches.take_turn(step.record.place, pause)
+            finally:
+                self._losing.difference_update(losers)
         finally:
             self.branches.return_to_code(pause)
         return winner
+
+    def _release_losers(self, losers: tuple[str, ...]) -> None:
+        """Settle what losers left, or note it: nothing is executed before the entry is live."""
+        if self.is_live and self.port is not None:
+            self.port.release_losers(losers)
+        else:
+            self._losers += losers
 
     def _start_below(
         self, branch: Branch, kind: StepKind, works: tuple[Coroutine[Any, Any, Any], ...]
@@ -432,6 +476,10 @@ class _Below(msgspec.Struct, eq=False):
     """The branches that are over, in their order."""
     pause: CodePause | None = None
     """Set while their owner waits for nothing but them."""
+
+    def list_losers(self, winner: int) -> tuple[str, ...]:
+        """Return the prefixes of all branches but one."""
+        return tuple(f"{self.path}.{it}." for it in range(len(self.tasks)) if it != winner)
 
     async def cancel(self, *, is_ordered: bool) -> None:
         """Cancel the branches, and wait until they are over; those of a loser one by one."""

@@ -7,6 +7,7 @@ sees the result.
 
 import asyncio
 import hashlib
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -22,20 +23,13 @@ from awaken.contracts.runs.records import RunKind
 from awaken.contracts.state.keys import EMPTY_COMMAND
 from awaken.contracts.storage.store import ToolRecord, ToolRecordStatus
 from awaken.contracts.suspension.tickets import (
-    DEADLINE,
-    DecisionAction,
     SuspendTicket,
     Ticket,
     ToolCallResume,
 )
 from awaken.contracts.tool_results import ToolResult, ToolStatus
 from awaken.contracts.tools.tool import Tool, ToolEffect, ToolOutput
-from awaken.contracts.workflows.steps import (
-    StepKind,
-    make_call_id,
-    make_call_prefix,
-    read_path,
-)
+from awaken.contracts.workflows.steps import StepKind, make_call_id, make_call_prefix, read_path
 from awaken.runtime.journal.bookmark import PendingAfterHook
 from awaken.runtime.loop.closing import count_completed
 from awaken.runtime.phases.commands import dispatch_effects
@@ -65,9 +59,9 @@ from awaken.runtime.tools.settle import (
 
 from .event_queue import EventQueue, WaitingEvent
 from .flow import Flow
-from .step_errors import DECLINED, TIMED_OUT, explain_timeout
+from .step_errors import explain_timeout
 from .step_journal import WorkflowStep
-from .wait_answers import build_answer, edit_call
+from .wait_answers import build_answer, edit_call, limit_wait, read_refusal, sort_answers
 from .workflow_tools import AskTool, NamedTool, WantedTool
 
 _NO_EFFECT = ToolEffect.NONE
@@ -87,7 +81,7 @@ class LiveSteps:
         """
         self._place = flow.journal.last_place
         self._call_prefix = make_call_prefix(run.identity.run_id)
-        self.events = EventQueue(run, flow.journal.steps.values())
+        self.events = EventQueue(run, flow.journal.steps)
         self._checks: dict[str, Any] = {}
 
     @property
@@ -125,13 +119,24 @@ class LiveSteps:
         """Record the winner of a race, and close what the losers wait for."""
         run = self._run
         async with self._lock:
-            for call_id, ticket in tuple(run.tickets.items()):
-                if read_path(call_id).startswith(losers):
-                    self._close_ticket(ticket, "race")
-                    run.tickets.pop(call_id)
-                    let_delegate_go(run, ticket)
+            self._close_tickets(losers)
             self._record(step, ToolResult(tool_name=step.name, data={"winner": winner}))
             await run.flush()
+
+    def release_losers(self, losers: tuple[str, ...]) -> None:
+        """Close what losers still wait for, and keep the events that they did nothing with."""
+        self._close_tickets(losers)
+        is_last = partial(self._flow.journal.is_last, losers=losers)
+        if self.events.give_back(losers, is_last):
+            self.release_answered()
+
+    def _close_tickets(self, losers: tuple[str, ...]) -> None:
+        run = self._run
+        for call_id, ticket in tuple(run.tickets.items()):
+            if read_path(call_id).startswith(losers):
+                self._close_ticket(ticket, "race")
+                run.tickets.pop(call_id)
+                let_delegate_go(run, ticket)
 
     # --- calls ---
 
@@ -165,7 +170,8 @@ class LiveSteps:
                     assert lost.output is not None
                     output, lost = lost.output, None
                 if timeout_ms is not None and output.result.status is ToolStatus.PENDING:
-                    output = self._limit_wait(output, timeout_ms)
+                    due_ms = self._run.services.clock.now_ms() + timeout_ms
+                    output = limit_wait(output, due_ms)
                 result = await self._settle(
                     step, call, output, resume, attempt, message_id=message_id, is_gated=is_gated
                 )
@@ -182,6 +188,14 @@ class LiveSteps:
     def _name_call(self, step: WorkflowStep) -> str:
         return make_call_id(self._call_prefix, step.generation, step.path)
 
+    def _make_keys(self, step: WorkflowStep) -> tuple[str, str]:
+        """Return the key of an attempt, and that which its tool sees: it is one for all attempts.
+
+        An effect that was not heard of must be recognized when it is asked for again.
+        """
+        run_id, own = self._run.identity.run_id, f"{step.generation}:{step.path}"
+        return f"{run_id}:{own}", f"{run_id}:{self._branches.find_current().attempts_of or own}"
+
     def _forget_lost_wait(self, step: WorkflowStep) -> None:
         """Take a step again that is recorded as waiting, and whose ticket is not there."""
         if step.is_waiting and self._name_call(step) not in self._run.tickets:
@@ -193,7 +207,7 @@ class LiveSteps:
             return
         run, name = self._run, tool.descriptor.id
         if name not in run.agent.tools and name not in run.pinned.registries.disabled_tools:
-            run.agent = run.agent.with_tools((tool,))
+            run.agent = run.agent.with_tools((run.pinned.equip_tool(tool),))
 
     async def _attempt(
         self,
@@ -213,10 +227,10 @@ class LiveSteps:
                 return None, output, True
             attempt = prepare_attempt(run, call, resume, own)
             await check_attempt(attempt)
-            attempt.idempotency_key = f"{run.identity.run_id}:{step.generation}:{step.path}"
-            attempt.number, attempt.is_journalled = number, False
+            attempt.idempotency_key, attempt.shown_key = self._make_keys(step)
+            attempt.number, attempt.is_journalled, attempt.is_step = number, False, True
             if attempt.output is not None:
-                return attempt, self._read_refusal(step, attempt.output, resume), False
+                return attempt, read_refusal(step.name, attempt.output, resume), False
             if run.has_phases and run.has_work(Phase.BEFORE_TOOL_EXECUTE):
                 context = tool_phase_context(run, BeforeToolExecuteContext, call, resume)
                 await run_phase(run, Phase.BEFORE_TOOL_EXECUTE, context)
@@ -261,16 +275,6 @@ class LiveSteps:
         assert not isinstance(decision, Block)
         return ToolOutput(result=ToolResult.from_ticket(call.name, decision.ticket))
 
-    def _read_refusal(
-        self, step: WorkflowStep, output: ToolOutput, resume: ToolCallResume | None
-    ) -> ToolOutput:
-        """A call that a person declined, or that no answer came for in time, fails its step."""
-        if resume is None or resume.action is not DecisionAction.CANCEL:
-            return output
-        code = TIMED_OUT if resume.decided_by == DEADLINE else DECLINED
-        text = resume.reason or "The call was declined."
-        return ToolOutput(result=ToolResult.error(step.name, text, code=code))
-
     async def _recover_lost(
         self, step: WorkflowStep, call: ToolCall, own: Tool | None, record: ToolRecord
     ) -> ToolExecution | None:
@@ -279,26 +283,18 @@ class LiveSteps:
             return None
         run = self._run
         attempt = prepare_attempt(run, call, None, own)
-        attempt.is_journalled = False
-        attempt.idempotency_key = f"{run.identity.run_id}:{step.generation}:{step.path}"
+        attempt.is_journalled, attempt.is_step = False, True
+        attempt.idempotency_key, attempt.shown_key = self._make_keys(step)
         return await reconcile_lost(run, run.recovery or Recovery(), attempt, record)
 
-    def _limit_wait(self, output: ToolOutput, timeout_ms: int) -> ToolOutput:
-        """Let the ticket of a call end with the timeout of its step."""
-        due = self._run.services.clock.now_ms() + timeout_ms
-        wanted = output.result.suspension or SuspendTicket()
-        expires_at = due if wanted.expires_at is None else min(due, wanted.expires_at)
-        wanted = msgspec.structs.replace(
-            wanted, expires_at=expires_at, on_expiry=DecisionAction.CANCEL
-        )
-        result = msgspec.structs.replace(output.result, suspension=wanted)
-        return msgspec.structs.replace(output, result=result)
-
     def _interrupt(self, step: WorkflowStep, call: ToolCall, message_id: str) -> None:
-        """Answer a call whose run or branch was cancelled; not one that is left for later."""
+        """Answer a call whose run or branch was cancelled, unless it is answered or left for later.
+
+        The commit of an answer may still be under way.
+        """
         run = self._run
         is_left = self._flow.is_parked or run.journal.closed_by is not None
-        if is_left or not message_id or call.id in run.tickets:
+        if is_left or step.is_done or not message_id or call.id in run.tickets:
             return
         result = ToolResult.error(call.name, CANCELLED, code="interrupted")
         self._append_call(call, message_id)
@@ -324,7 +320,7 @@ class LiveSteps:
         if step.record is None:
             message_id = self._announce(call)
             if step.kind is StepKind.WAIT_FOR:
-                event = self.events.take(step.name, wanted)
+                event = self.events.take(step.path, step.name, wanted)
             is_over = step.kind is StepKind.SLEEP and not duration_ms
             if event is None and not is_over:
                 message_id = ""
@@ -378,15 +374,15 @@ class LiveSteps:
     def release_answered(self) -> bool:
         """Let the branches go on whose ticket is decided or whose event has come."""
         waits, has_released = self._branches.waits, False
-        for key in tuple(waits):
-            ticket = self._run.tickets.get(key)
-            if ticket is None:
-                continue
+        asked = {read_path(it): it for it in waits if it in self._run.tickets}
+        for path in sort_answers(asked, self._run.tickets):
+            key = asked[path]
+            ticket = self._run.tickets[key]
             answer: Any = None
             if ticket.decision is None:
                 is_event = ticket.suspension.action == "workflow:wait_for"
-                wanted = self._checks.get(read_path(key))
-                answer = self.events.take(ticket.tool_name, wanted) if is_event else None
+                wanted = self._checks.get(path)
+                answer = self.events.take(path, ticket.tool_name, wanted) if is_event else None
                 if answer is None:
                     continue
             has_released = True
@@ -433,7 +429,8 @@ class LiveSteps:
             write_result(run, call, result, resume, attempt, is_gated=is_gated)
             tool, number = (None, 1) if attempt is None else (attempt.tool, attempt.number)
             effect = _NO_EFFECT if tool is None else tool.descriptor.effect
-            self._record(step, result, attempt=number, effect=effect)
+            updates = () if attempt is None or result is not output.result else attempt.updates
+            self._record(step, result, attempt=number, effect=effect, updates=updates)
             if result.status is ToolStatus.PENDING:
                 return result
             if output.command.effects and result is output.result:
@@ -470,6 +467,7 @@ class LiveSteps:
         *,
         attempt: int = 1,
         effect: ToolEffect = ToolEffect.NONE,
+        updates: tuple[tuple[str, str, object], ...] = (),
     ) -> None:
         """Write the newest state of a step with the next commit; without a result, its intent."""
         is_over = result is not None
@@ -484,6 +482,7 @@ class LiveSteps:
             effect=effect,
             status=ToolRecordStatus.FINISHED if is_over else ToolRecordStatus.STARTED,
             result=result,
+            updates=updates,
             kind=step.kind,
             place=self._place,
         )

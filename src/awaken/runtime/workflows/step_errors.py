@@ -2,6 +2,7 @@
 
 import msgspec
 
+from awaken.contracts.errors import AwakenError
 from awaken.contracts.tool_results import ToolResult, ToolStatus
 from awaken.contracts.tools.tool import ToolEffect, ToolOutput
 from awaken.contracts.workflows.errors import (
@@ -11,10 +12,13 @@ from awaken.contracts.workflows.errors import (
     StepDeclined,
     StepFailed,
     StepTimedOut,
+    WorkflowMisuse,
 )
 
 from .step_journal import WorkflowStep
 
+WORKFLOW_FAILED = "workflow_failed"
+"""The code of a workflow whose code raised something that the runtime does not know."""
 DECLINED = "declined"
 TIMED_OUT = "timed_out"
 ONCE_TIMEOUT = "once_timeout"
@@ -63,3 +67,16 @@ def explain_timeout(result: ToolResult, effect: ToolEffect, timeout_ms: int | No
         metadata = {**result.metadata, "code": ONCE_TIMEOUT}
         result = msgspec.structs.replace(result, metadata=metadata)
     return ToolOutput(result=result)
+
+
+def find_misuse(error: BaseException) -> WorkflowMisuse | None:
+    """Return what a workflow was refused for, also from inside of a group."""
+    if isinstance(error, BaseExceptionGroup):
+        return next(filter(None, map(find_misuse, error.exceptions)), None)
+    return error if isinstance(error, WorkflowMisuse) else None
+
+
+def name_failure(error: BaseException) -> str:
+    """Return the code of the end of a workflow that raised an error."""
+    cause = find_misuse(error) or error
+    return cause.code if isinstance(cause, AwakenError) else WORKFLOW_FAILED

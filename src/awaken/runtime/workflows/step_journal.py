@@ -112,13 +112,21 @@ class StepJournal:
             self._check_end(path, kind, name)
             return WorkflowStep(path, kind, name, arguments, hashed, self.generation)
         was, _, old_form = record.arguments_hash.partition(":")
-        if (record.kind, record.tool_name, was) != (kind, name, own):
+        is_same = was == own or self._is_pause(path, kind)
+        if (record.kind, record.tool_name) != (kind, name) or not is_same:
             raise self._explain(path, describe_step(kind, name), arguments)
         step = WorkflowStep(path, kind, name, arguments, hashed, record.step, record)
         step.is_changed = old_form != form[1:]
         if step.is_changed and not step.is_done:
             raise self.explain_form(path, wanted)
         return step
+
+    def _is_pause(self, path: str, kind: StepKind) -> bool:
+        """Whether a step is a pause between attempts: its length is how a step is tried."""
+        if kind is not StepKind.SLEEP:
+            return False
+        outer = self.steps.get(path.rpartition(".")[0].rpartition(".")[0])
+        return outer is not None and outer.kind == StepKind.RETRY
 
     def _explain(self, path: str, found: str, arguments: object) -> Diverged:
         """Return how a step differs; its arguments are named if nothing else does."""
@@ -162,6 +170,15 @@ class StepJournal:
         record = self.steps.get(path)
         return record is not None and (record.kind, record.tool_name) == (kind, name)
 
+    def is_last(self, path: str, losers: tuple[str, ...]) -> bool:
+        """Whether the code of a loser came to no step after that one, nor after those around it."""
+        while path.startswith(losers):
+            prefix, ordinal = split_path(path)
+            if (f"{prefix}.{ordinal + 1}") in self._seen:
+                return False
+            path = prefix.rpartition(".")[0]
+        return True
+
     def skip_below(self, prefix: str) -> None:
         """Note that the code need not come by the steps below a path."""
         self._skipped.append(prefix)
@@ -181,6 +198,11 @@ class StepJournal:
 def sort_records(records: Iterable[ToolRecord]) -> list[ToolRecord]:
     """Sort records by reset, and then as they were first written; resets come first."""
     return sorted(records, key=lambda it: (it.step, it.kind != StepKind.RESET))
+
+
+def is_below(path: str) -> bool:
+    """Whether a step belongs to a branch of another step."""
+    return "." in path
 
 
 def split_path(path: str) -> tuple[str, int]:
@@ -235,10 +257,15 @@ def _show(value: Any) -> str:
 
 
 def find_first_identity(record: RunRecord, identity: RunIdentity) -> RunIdentity:
-    """Return the identity that a workflow's code sees: the user is the one of its start."""
-    if not record.begun_by:
-        return identity
-    return msgspec.structs.replace(identity, user_id=record.begun_by[0])
+    """Return the identity that a workflow's code sees, the same in every replay.
+
+    The user is the one of its start. What lets it go on is another request each time: its code
+    sees nothing of that.
+    """
+    user_id = record.begun_by[0] if record.begun_by else identity.user_id
+    return msgspec.structs.replace(
+        identity, user_id=user_id, dispatch_id=None, session_id=None, transport_request_id=None
+    )
 
 
 def find_arguments(messages: Iterable[Message], tickets: Iterable[Ticket], call_id: str) -> Any:

@@ -24,6 +24,7 @@ from awaken.contracts.workflows.steps import RESULT_BYTES
 T = TypeVar("T")
 _MADE: "WeakKeyDictionary[Any, Tool]" = WeakKeyDictionary()
 """The tools of plain functions, made once for each."""
+_encode, _decode = msgspec.json.Encoder().encode, msgspec.json.Decoder().decode
 _TYPES: "WeakKeyDictionary[Any, Callable[[Any], Any]]" = WeakKeyDictionary()
 
 
@@ -162,6 +163,14 @@ def check_size(what: str, data: T, limit: int = RESULT_BYTES) -> T:
     if (size := len(text.encode(errors="replace"))) > limit:
         raise ValueTooLarge(what=what, size=size, limit=limit)
     return data
+
+
+def copy_result(result: ToolResult) -> ToolResult:
+    """Return a result whose data the code may change: the journal's own must stay as it is."""
+    data = result.data
+    if not isinstance(data, dict | list):
+        return result
+    return msgspec.structs.replace(result, data=_decode(_encode(data)))
 
 
 def find_result_type(tool: WantedTool) -> Callable[[Any], Any]:

@@ -64,6 +64,14 @@ def needed_cases(error: float, cases: int, target: float) -> int | None:
     return max(found, cases + 1) if found <= CASES_MAX else None
 
 
+def needed_equal(margin: float, alpha: float = 0.05) -> int | None:
+    """How many cases without any difference leave only differences inside the margin."""
+    if not 0 < margin < 1:
+        return None
+    found = math.ceil(math.log(alpha / 2) / math.log1p(-margin))
+    return found if found <= CASES_MAX else None
+
+
 def needed_repeats(
     within: float, error: float, repeats: float, cases: int, target: float
 ) -> int | None:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from statistics import median_low
 
 from awaken.contracts.evals.verdicts import Interval
 
@@ -37,16 +38,50 @@ def estimate_wilson(rate: float, size: float, confidence: float = CONFIDENCE) ->
     return Interval(low=low, high=high)
 
 
+def bound_share(count: int, size: int, level: float) -> float:
+    """The share that is exceeded with this chance if `count` of `size` cases are of a kind.
+
+    The exact upper bound of Clopper and Pearson: with none of 60 it is 0.06 at a level of 0.025,
+    which is known as the rule of three at 0.05.
+    """
+    if count >= size:
+        return 1.0
+    if count == 0:
+        return float(1 - level ** (1 / size))
+    low, high = count / size, 1.0
+    for _ in range(50):
+        middle = (low + high) / 2
+        tail = math.fsum(
+            math.comb(size, it) * middle**it * (1 - middle) ** (size - it)
+            for it in range(count + 1)
+        )
+        low, high = (middle, high) if tail > level else (low, middle)
+    return high
+
+
 def estimate_mean(
     values: Sequence[float], weights: Sequence[float], confidence: float = CONFIDENCE
 ) -> Interval | None:
-    """The interval of the weighted mean of values from 0 to 1; None for fewer than two."""
+    """The interval of the weighted mean of values from 0 to 1; None for fewer than two.
+
+    Student's, which of equal values makes a point. So while most values are equal and few differ,
+    its ends reach as far as the shares of cases that lie below and above may (Clopper and Pearson).
+    """
     if len(values) < 2:
         return None
     mean = weigh_mean(values, weights)
     reach = student_quantile(0.5 + confidence / 2, len(values) - 1)
     half = reach * measure_error(values, weights)
-    return Interval(low=max(0.0, mean - half), high=min(1.0, mean + half))
+    low, high = max(0.0, mean - half), min(1.0, mean + half)
+    usual, alpha = median_low(values), 1 - confidence
+    below, above = sum(it < usual for it in values), sum(it > usual for it in values)
+    # As few as cannot be told from none by the signs of their differences.
+    is_sparse = 2 * (below + above) < len(values) and 2.0 ** (1 - below - above) > alpha
+    if is_sparse:
+        size = max(1, int(math.fsum(weights) ** 2 / math.fsum(it * it for it in weights) + 1e-9))
+        low = min(low, usual * (1 - bound_share(min(below, size), size, alpha / 2)))
+        high = max(high, usual + (1 - usual) * bound_share(min(above, size), size, alpha / 2))
+    return Interval(low=low, high=high)
 
 
 def count_effective(

@@ -7,6 +7,7 @@ from random import Random
 from awaken.contracts.evals.verdicts import Interval
 
 from .quantiles import normal_share, percentile, student_quantile
+from .rates import bound_share
 
 RESAMPLES = 10_000
 EXACT_MAX = 16
@@ -46,6 +47,26 @@ def bootstrap_interval(
     reach = math.sqrt(n / (n - 1)) * student_quantile(1 - alpha / 2, n - 1)
     level = normal_share(-reach)
     return Interval(low=percentile(means, level), high=percentile(means, 1 - level))
+
+
+def widen_sparse(
+    interval: Interval, differences: Sequence[float], weights: Sequence[float], alpha: float = 0.05
+) -> Interval:
+    """The interval of differences from -1 to 1, if few cases differ: it counts what is unseen.
+
+    Drawing cases with return never draws what no case showed: of five equal cases it makes a
+    point. While so few cases differ that no assignment of signs is rare enough to be a difference,
+    the ends reach as far as the shares of cases that fall and that rise may, each at alpha / 2.
+    """
+    falls, rises = (sum(it * sign > 0 for it in differences) for sign in (-1, 1))
+    if 2.0 ** (1 - falls - rises) <= alpha:
+        return interval
+    # As many cases of equal weight as these are worth.
+    size = max(1, int(math.fsum(weights) ** 2 / math.fsum(it * it for it in weights) + _NEAR))
+    return Interval(
+        low=min(interval.low, -bound_share(falls, size, alpha / 2)),
+        high=max(interval.high, bound_share(rises, size, alpha / 2)),
+    )
 
 
 def flip_signs(

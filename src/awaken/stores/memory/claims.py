@@ -3,7 +3,9 @@
 A thread has a lease exactly while it has a claim.
 """
 
-from collections.abc import Callable, Collection
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -12,6 +14,7 @@ from awaken.contracts.errors import LeaseLost, RecordNotFound
 from awaken.contracts.lifecycle import RunStatus
 from awaken.contracts.runs.records import RunRecord
 from awaken.contracts.storage.dispatch import DispatchStatus, Release, RunDispatch
+from awaken.contracts.storage.mailbox import TenantLimits
 from awaken.contracts.storage.store import Commit
 from awaken.stores.rules import dispatches as rules
 from awaken.stores.rules.claims import (
@@ -26,6 +29,9 @@ from awaken.stores.rules.interrupts import apply_interrupt, is_stale
 
 from .queues import Queues
 from .tables import StoredLease, StoredThread, Tables
+
+if TYPE_CHECKING:
+    from awaken.stores.rules.shares import WaitingHead
 
 
 class Claims:
@@ -50,6 +56,59 @@ class Claims:
                 return self.claim(thread, dispatch, worker_id, token, lease_ms)
             self._queues.drop(dispatch, DispatchStatus.SUPERSEDED)
         return None
+
+    def claim_shared(
+        self,
+        worker_id: str,
+        tokens: Sequence[str],
+        lease_ms: int,
+        agents: Collection[str] | None,
+        tenants: Mapping[str, TenantLimits],
+    ) -> tuple[RunDispatch, ...]:
+        """Claim a dispatch for each token, in the shares and within the limits of tenants."""
+        # Few programs limit tenants.
+        from awaken.stores.rules.shares import list_full, share_slots  # noqa: PLC0415
+
+        held = [self._tables.threads[it.thread_id] for it in tuple(self._tables.leases.values())]
+        busy = Counter(it.shown.tenant_id or "" for it in held)
+        heads = self._list_heads(agents, list_full(busy, tenants))
+        claimed = []
+        for token, head in zip(
+            tokens, share_slots(heads, busy, tenants, len(tokens)), strict=False
+        ):
+            thread = self._tables.threads[head.thread_id]
+            first = self._queues.turns.find_first(thread)
+            assert first is not None
+            dispatch = self._tables.dispatches[first[2]]
+            claimed.append(self.claim(thread, dispatch, worker_id, token, lease_ms))
+        return tuple(claimed)
+
+    def _list_heads(
+        self, agents: Collection[str] | None, full: Collection[str]
+    ) -> "list[WaitingHead]":
+        """List the threads that could be claimed, in order, but for those of some tenants."""
+        from awaken.stores.rules.shares import HEADS_MAX, WaitingHead  # noqa: PLC0415
+
+        turns, now = self._queues.turns, self._clock.now_ms()
+        seen: dict[str, StoredThread] = {}
+        found: list[WaitingHead] = []
+        while len(found) < HEADS_MAX and (thread := turns.take_due(now)) is not None:
+            first = turns.find_first(thread)
+            assert first is not None
+            dispatch, thread_id = self._tables.dispatches[first[2]], thread.shown.id
+            if is_stale(thread, dispatch):
+                self._queues.drop(dispatch, DispatchStatus.SUPERSEDED)
+            elif thread_id not in seen:
+                seen[thread_id] = thread
+                tenant_id = thread.shown.tenant_id
+                if turns.is_for(thread, agents) and (tenant_id or "") not in full:
+                    head = WaitingHead(
+                        thread_id=thread_id, tenant_id=tenant_id, priority=dispatch.priority
+                    )
+                    found.append(head)
+        for thread in seen.values():
+            turns.offer(thread, now)
+        return found
 
     def claim(
         self,

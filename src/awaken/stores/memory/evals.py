@@ -20,6 +20,7 @@ class EvalsInMemory:
         self._sources: dict[str, set[EvalObjectSource]] = {}
         self._datasets: dict[str, list[DatasetRevision]] = {}
         self._evals: dict[str, tuple[int, EvalRecord]] = {}
+        self._newest_eval = 0
         self._items: dict[str, dict[int, EvalItem]] = {}
         self._scores: list[StoredScore] = []
 
@@ -40,6 +41,11 @@ class EvalsInMemory:
             for name in hashes
             if name in self._objects
         }
+
+    async def list_eval_objects(self, *, after: str = "", limit: int = 1000) -> tuple[str, ...]:
+        """Return the hashes of objects in order, those after a hash."""
+        found = sorted(name for name in self._objects if name > after)
+        return tuple(found[: max(limit, 0)])
 
     async def list_eval_sources(self, query: SourceQuery) -> tuple[EvalObjectSource, ...]:
         """Return which objects came from a thread or a user, by hash."""
@@ -103,11 +109,16 @@ class EvalsInMemory:
         ]
         return tuple(found[: max(limit, 0)])
 
+    async def delete_dataset(self, dataset_id: str) -> int:
+        """Remove all revisions of a dataset for good; returns how many there were."""
+        return len(self._datasets.pop(dataset_id, ()))
+
     async def create_eval(self, record: EvalRecord) -> None:
         """Keep a new eval."""
         if record.eval_id in self._evals:
             raise EvalExists(eval_id=record.eval_id)
-        self._evals[record.eval_id] = (len(self._evals) + 1, record)
+        self._newest_eval += 1
+        self._evals[record.eval_id] = (self._newest_eval, record)
 
     async def update_eval(self, record: EvalRecord, was: str) -> bool:
         """Replace an eval if its status is still `was`; returns whether it was."""
@@ -134,15 +145,25 @@ class EvalsInMemory:
         ]
         return tuple(found[: max(query.limit, 0)])
 
-    async def put_eval_item(self, eval_id: str, item: EvalItem) -> bool:
-        """Write an item once; returns False if its place has one already, which stays."""
+    async def delete_eval(self, eval_id: str) -> bool:
+        """Remove an eval with its items for good; returns whether there was one."""
+        self._items.pop(eval_id, None)
+        return self._evals.pop(eval_id, None) is not None
+
+    async def put_eval_item(
+        self, eval_id: str, item: EvalItem, scores: Sequence[StoredScore] = ()
+    ) -> bool:
+        """Write an item once, and its scores with it; False if its place has one, which stays."""
         rules.check_item(item)
+        for it in scores:
+            rules.scale_value(it.score.value)
         if eval_id not in self._evals:
             raise UnknownEval(eval_id=eval_id)
         items = self._items.setdefault(eval_id, {})
         if item.number in items:
             return False
         items[item.number] = item
+        await self.add_scores(scores)
         return True
 
     async def list_eval_items(

@@ -2,10 +2,20 @@
 
 import math
 from array import array
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
+import msgspec
+
 from awaken.contracts.clock import Clock
-from awaken.contracts.memory.engine import AddedItem, KeptItem, MemoryItem, VectorSupport
+from awaken.contracts.memory.engine import (
+    AddedItem,
+    KeptItem,
+    MemoryItem,
+    UnembeddedItem,
+    VectorCounts,
+    VectorSupport,
+)
 from awaken.contracts.memory.errors import FactExists, MemoryFull
 from awaken.contracts.memory.records import CollectionInfo, Partition, PartitionKind
 
@@ -144,6 +154,19 @@ class ItemsInMemory:
         ]
         return tuple(_keep(it) for _, _, it in sorted(near, key=lambda each: each[:2])[:limit])
 
+    async def save_vectors(
+        self, partition: Partition, model: str, vectors: Sequence[tuple[KeptItem, bytes]]
+    ) -> int:
+        """Give items their vectors, unless they were changed since they were read."""
+        live, count = {it.id: it for it in self._live(partition)}, 0
+        for read, vector in vectors:
+            known = live.get(read.id)
+            if known is not None and known.body == read.body:
+                items = self._shelves[_key(partition)].items
+                items[read.id] = msgspec.structs.replace(known, vector=vector, model=model)
+                count += 1
+        return count
+
     async def delete(self, partition: Partition, item_ids: Iterable[str]) -> int:
         """Delete items; returns how many there were."""
         shelf = self._shelves.get(_key(partition))
@@ -181,6 +204,26 @@ class ItemsInMemory:
                     )
         return tuple(found)
 
+    async def list_unembedded(
+        self, model: str, *, after: int = 0, limit: int
+    ) -> tuple[UnembeddedItem, ...]:
+        """Return items of every partition that have no vector of that model, by their places.
+
+        A place is a number in the order of the partitions: it holds until an item is added.
+        """
+        found = [
+            UnembeddedItem(partition=owner, item=_keep(it), place=place)
+            for place, (owner, it) in enumerate(self._list_all(), 1)
+            if place > after and (it.vector is None or it.model != model)
+        ]
+        return tuple(found[:limit])
+
+    async def count_vectors(self) -> VectorCounts:
+        """Count the items of every partition, and their vectors."""
+        items = [it for _, it in self._list_all()]
+        counts = Counter(it.model for it in items if it.vector is not None)
+        return VectorCounts(items=len(items), vectors=counts)
+
     async def delete_expired(self) -> int:
         """Delete what has expired, in every partition; returns how many items."""
         return sum(self._drop_expired(shelf) for shelf in self._shelves.values())
@@ -192,6 +235,12 @@ class ItemsInMemory:
     async def needs_erasure(self) -> bool:
         """Nothing does."""
         return False
+
+    def _list_all(self) -> Iterator[tuple[Partition, MemoryItem]]:
+        for kind, tenant, name in self._shelves:
+            owner = Partition(kind=PartitionKind(kind), name=name, tenant_id=tenant or None)
+            for item in self._live(owner):
+                yield owner, item
 
     def _live(self, partition: Partition) -> Iterator[MemoryItem]:
         shelf, now = self._shelves.get(_key(partition)), self._clock.now_ms()

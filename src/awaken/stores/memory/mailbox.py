@@ -1,9 +1,11 @@
 """The mailbox of the memory store: one method for each method of the port."""
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 
 from awaken.contracts.clock import Clock
 from awaken.contracts.errors import AlreadyExists, InvalidRecord, RecordNotFound
+from awaken.contracts.record import EMPTY
 from awaken.contracts.storage.dispatch import (
     DispatchStatus,
     Interruption,
@@ -11,7 +13,7 @@ from awaken.contracts.storage.dispatch import (
     Release,
     RunDispatch,
 )
-from awaken.contracts.storage.mailbox import THREAD_BACKLOG_MAX, LeaseKeeper
+from awaken.contracts.storage.mailbox import THREAD_BACKLOG_MAX, LeaseKeeper, TenantLimits
 from awaken.contracts.storage.queries import DispatchQuery, Page, page_of
 from awaken.contracts.suspension.tickets import Ticket
 from awaken.stores.rules import dispatches as rules
@@ -26,7 +28,21 @@ from .retention import list_expired_tickets, purge
 from .tables import Tables
 
 
-class MemoryMailbox:
+class MemoryTenantQueues:
+    """The queues of tenants."""
+
+    _tables: Tables
+
+    async def count_queued_by_tenant(self) -> Mapping[str, int]:
+        """Count the queued dispatches of each tenant that has some."""
+        counts: Counter[str] = Counter()
+        for thread in self._tables.threads.values():
+            if thread.queue and thread.shown.tenant_id:
+                counts[thread.shown.tenant_id] += len(thread.queue)
+        return counts
+
+
+class MemoryMailbox(MemoryTenantQueues):
     """The part of the store that queues and hands out dispatches."""
 
     def __init__(self, clock: Clock) -> None:
@@ -60,8 +76,12 @@ class MemoryMailbox:
         *,
         limit: int = 1,
         agents: Collection[str] | None = None,
+        tenants: Mapping[str, TenantLimits] = EMPTY,
     ) -> tuple[RunDispatch, ...]:
         """Claim dispatches that are due, at most one for each unclaimed thread."""
+        if tenants:
+            tokens = tuple(claim_tokens(claim_token, limit))
+            return self._claims.claim_shared(worker_id, tokens, lease_ms, agents, tenants)
         claimed: list[RunDispatch] = []
         for token in claim_tokens(claim_token, limit):
             dispatch = self._claims.claim_next(worker_id, token, lease_ms, agents)
@@ -127,10 +147,14 @@ class MemoryMailbox:
             return None
         return self._queues.drop(dispatch, DispatchStatus.CANCELLED)
 
-    async def request_cancel(self, thread_id: str, cause: str, run_id: str | None = None) -> bool:
+    async def request_cancel(
+        self, thread_id: str, cause: str, run_id: str | None = None
+    ) -> str | None:
         """Ask the worker that executes a run of the thread to cancel it, now or after a crash."""
         thread = self._tables.threads.get(thread_id)
-        return thread is not None and self._claims.want_cancel(thread, cause, run_id)
+        if thread is None or not self._claims.want_cancel(thread, cause, run_id):
+            return None
+        return None if thread.claim is None else thread.claim.worker_id
 
     async def interrupt(
         self, thread_id: str, cause: str, then: RunDispatch | None = None
@@ -148,9 +172,8 @@ class MemoryMailbox:
         dropped = () if is_again else self._claims.interrupt(thread, cause)
         if then is not None:
             self._queues.add(then)
-        return Interruption(
-            epoch=thread.epoch, superseded=dropped, has_claim=thread.claim is not None
-        )
+        holder = None if thread.claim is None else thread.claim.worker_id
+        return Interruption(epoch=thread.epoch, superseded=dropped, holder=holder)
 
     async def reclaim(
         self, limit: int = 100, is_gone: Callable[[str], bool] | None = None

@@ -24,6 +24,11 @@ class MemoryOutbox:
         waiting = (it for _, it in self._tables.outbox.values() if not it.is_dead)
         return _first((it for it in waiting if not now < it.due_at <= last), limit)
 
+    async def find_outbox(self, entry_id: str) -> OutboxEntry | None:
+        """Return an entry, due or not, dead or not."""
+        known = self._tables.outbox.get(entry_id)
+        return None if known is None else known[1]
+
     async def list_dead_outbox(
         self, thread_id: str | None = None, *, limit: int = 100
     ) -> tuple[OutboxEntry, ...]:

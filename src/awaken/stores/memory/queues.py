@@ -34,7 +34,7 @@ class Queues:
     # --- into the queue ---
 
     def check_all(self, dispatches: Iterable[RunDispatch], own: Thread) -> None:
-        """Check the dispatches that a commit to its `own` thread queues; nothing is changed.
+        """Check the dispatches that a commit queues on its `own` thread; nothing is changed.
 
         The backlog limit does not apply: a commit must be able to queue its dispatches.
 
@@ -42,13 +42,10 @@ class Queues:
             StorageError: As `MailboxStore.enqueue` lists them.
         """
         together: dict[object, RunDispatch] = {}
-        owners = {own.id: own}
         for dispatch in dispatches:
             key = (dispatch.thread_id, dispatch.dedupe_key)
             known = self.find_known(dispatch)
-            # A thread that the commit creates belongs to the tenant of its first dispatch.
-            owner = owners.setdefault(dispatch.thread_id, self._thread_of(dispatch))
-            owner.check_tenant(dispatch.request.tenant_id)
+            own.check_tenant(dispatch.request.tenant_id)
             known = known or together.get(dispatch.dispatch_id)
             if known is None and dispatch.dedupe_key is not None:
                 known = together.get(key)

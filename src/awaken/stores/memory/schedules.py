@@ -16,13 +16,13 @@ from awaken.contracts.storage.queries import (
     ScheduleQuery,
     TriggerQuery,
 )
+from awaken.contracts.storage.schedule_errors import ScheduleChanged
 from awaken.contracts.storage.schedules import (
     ClaimedSchedules,
     Firing,
     FiringWrite,
     HookDelivery,
     Schedule,
-    ScheduleChanged,
     Trigger,
     firing_key,
 )

@@ -20,8 +20,10 @@ def fold_state(tables: Tables, run_id: str, seq: int) -> FoldedState:
         return FoldedState(missing=MissingHistory.PURGED)
     notes = [it for it in thread.state_notes if it.event_seq <= seq]
     missing = None
-    if thread.unkept_seq is not None and thread.unkept_seq <= seq:
-        if not notes or notes[-1].event_seq < thread.unkept_seq:
+    # A note has all values: what was not kept before it does not matter.
+    unkept = [it for it in thread.unkept_seqs or () if it <= seq]
+    if unkept:
+        if not notes or notes[-1].event_seq < unkept[-1]:
             missing = MissingHistory.NOT_KEPT
     elif not notes and thread.has_dropped_notes:
         missing = MissingHistory.PURGED

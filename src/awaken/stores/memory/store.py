@@ -433,7 +433,7 @@ class MemoryStore(
         self, thread_id: str, strategy: DeleteStrategy = DeleteStrategy.DETACH
     ) -> None:
         """Delete a thread and all its records."""
-        delete_thread(self._tables, thread_id, strategy)
+        delete_thread(self._tables, thread_id, strategy, await self.now_ms())
 
     async def list_threads(self, query: ThreadQuery) -> Page[Thread]:
         """List threads, most recently updated first."""

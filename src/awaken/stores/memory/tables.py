@@ -88,8 +88,8 @@ class StoredThread(ThreadHead, gc=False):
     """Events up to this number were purged."""
     state_notes: tuple[StateNote, ...] = ()
     """What is known of state at earlier times, oldest first."""
-    unkept_seq: int | None = None
-    """The event after the latest change of state that was not kept."""
+    unkept_seqs: tuple[int, int] | None = None
+    """The events after the first and the latest change of state that was not kept."""
     unkept_runs: tuple[str, ...] = ()
     has_dropped_notes: bool = False
     run_ids: tuple[str, ...] = ()
@@ -117,7 +117,8 @@ class StoredThread(ThreadHead, gc=False):
             note = StateNote(self.event_seq, run_id, names, values)
             self.state_notes = (*self.state_notes, note)
             return
-        self.unkept_seq = self.event_seq
+        first = self.event_seq if self.unkept_seqs is None else self.unkept_seqs[0]
+        self.unkept_seqs = (first, self.event_seq)
         if run_id is not None and run_id not in self.unkept_runs:
             self.unkept_runs = (*self.unkept_runs[1 - UNKEPT_RUNS_MAX :], run_id)
 

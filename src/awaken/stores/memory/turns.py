@@ -54,10 +54,10 @@ class Turns:
     def next(self, now: int, agents: Collection[str] | None = None) -> StoredThread | None:
         """Return the next thread, or None if nothing is due for one of the agents."""
         passed: list[StoredThread] = []
-        found = self._take_due(now)
-        while found is not None and not self._is_for(found, agents):
+        found = self.take_due(now)
+        while found is not None and not self.is_for(found, agents):
             passed.append(found)
-            found = self._take_due(now)
+            found = self.take_due(now)
         for thread in passed:
             self.offer(thread, now)
         return found
@@ -70,7 +70,8 @@ class Turns:
             if thread is not None:
                 self.offer(thread, now)
 
-    def _is_for(self, thread: StoredThread, agents: Collection[str] | None) -> bool:
+    def is_for(self, thread: StoredThread, agents: Collection[str] | None) -> bool:
+        """Whether the first dispatch of a thread is for one of the agents, or for any."""
         if agents is None:
             return True
         entry = self.find_first(thread)
@@ -78,7 +79,8 @@ class Turns:
         wanted = rules.agent_of(thread, self._tables.dispatches[entry[2]])
         return wanted is None or wanted in agents
 
-    def _take_due(self, now: int) -> StoredThread | None:
+    def take_due(self, now: int) -> StoredThread | None:
+        """Take out the next thread that is due; offer it again unless it is claimed."""
         threads = self._tables.threads
         while self._later and self._later[0][0] <= now:
             thread = threads.get(heappop(self._later)[1])

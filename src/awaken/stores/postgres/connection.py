@@ -1,11 +1,11 @@
 """One connection: how it is opened, and the settings of a transaction and of a session."""
 
-import asyncio
 from typing import TypeAlias
 
 import asyncpg
 
 from awaken.contracts.errors import InvalidInput, StoreUnavailable
+from awaken.outbound.postgres_hosts import PostgresHosts
 
 from .errors import DRIVER_ERRORS, translate_error
 from .server import PostgresServer
@@ -24,6 +24,11 @@ _SYNCHRONOUS = (
     "SELECT set_config('synchronous_commit', 'on', true)"
     " WHERE current_setting('synchronous_commit') = 'off'"
 )
+PLAN_ONCE = "SET LOCAL plan_cache_mode = force_generic_plan; SET LOCAL enable_seqscan = off"
+"""For statements that only ever step through indexes: planning a claim takes as long as the rest.
+
+A plan that is kept must not be one for a table that was still small.
+"""
 _READ = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY"
 _WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED"
 
@@ -31,7 +36,7 @@ _WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED"
 def begin_transaction(server: PostgresServer, *, is_write: bool) -> str:
     """Return the text that begins a transaction with its settings, in one round trip.
 
-    The settings end with the transaction: a pooler may give the session to somebody else then.
+    The settings end with the transaction: a pooler may give the session to another client then.
     """
     begin = f"{_WRITE if is_write else _READ}; {make_settings(server, 'SET LOCAL')}"
     return f"{begin}; {_SYNCHRONOUS}" if is_write else begin
@@ -54,7 +59,7 @@ async def connect(server: PostgresServer) -> Connection:
         StoreUnavailable: The server did not answer, or refused.
         InvalidInput: The driver cannot read the URL.
     """
-    return await _connect(server, server.url, settings=None)
+    return await _connect(server, server.hosts, settings=None)
 
 
 async def connect_direct(server: PostgresServer, **settings_ms: int) -> Connection:
@@ -67,36 +72,44 @@ async def connect_direct(server: PostgresServer, **settings_ms: int) -> Connecti
         InvalidInput: The driver cannot read the URL.
     """
     more = "".join(f"; SET {name} = {value}" for name, value in settings_ms.items())
-    return await _connect(server, server.direct_url, make_settings(server, "SET") + more)
+    return await _connect(server, server.direct_hosts, make_settings(server, "SET") + more)
 
 
-async def _connect(server: PostgresServer, url: str, settings: str | None) -> Connection:
-    connection: Connection | None = None
+async def _connect(
+    server: PostgresServer, hosts: PostgresHosts, settings: str | None
+) -> Connection:
     is_kept = server.is_prepared or settings is not None
-    try:
-        async with asyncio.timeout(server.connect_timeout_ms / 1000):
-            connection = await asyncpg.connect(
-                url,
-                command_timeout=server.command_timeout_ms / 1000 + _SLACK_S,
-                statement_cache_size=_STATEMENTS_KEPT if is_kept else 0,
-                max_cached_statement_lifetime=0,
-            )
+
+    async def connect_host(url: str) -> Connection:
+        connection = await asyncpg.connect(
+            url,
+            command_timeout=server.command_timeout_ms / 1000 + _SLACK_S,
+            statement_cache_size=_STATEMENTS_KEPT if is_kept else 0,
+            max_cached_statement_lifetime=0,
+        )
+        try:
             if settings is not None:
                 await connection.execute(settings)
-    except BaseException as error:
-        if connection is not None:
+        except BaseException:
             connection.terminate()
-        if isinstance(error, ValueError | asyncpg.ClientConfigurationError):
-            # Not chained: its text may contain a part of the password.
-            problem = "the driver cannot read it; encode special characters"
-            raise InvalidInput(what=f"the URL of {server.name}", problem=problem) from None
-        if isinstance(error, TimeoutError):
-            problem = f"no connection within {server.connect_timeout_ms} ms"
-            raise StoreUnavailable(store=server.name, problem=problem) from error
-        if isinstance(error, DRIVER_ERRORS):
-            raise translate_error(error, server.name) from error
-        raise
-    return connection
+            raise
+        return connection
+
+    try:
+        return await hosts.connect(connect_host, server.connect_timeout_ms / 1000, DRIVER_ERRORS)
+    except asyncpg.ClientConfigurationError as error:
+        # An option is wrong, or a file that it names is not there.
+        problem = " ".join(str(error).split()).rstrip(".")
+        raise InvalidInput(what=f"the URL of {server.name}", problem=problem) from None
+    except ValueError:
+        # Not chained: its text may contain a part of the password.
+        problem = "the driver cannot read it; encode special characters"
+        raise InvalidInput(what=f"the URL of {server.name}", problem=problem) from None
+    except TimeoutError as error:
+        problem = f"no connection within {server.connect_timeout_ms} ms"
+        raise StoreUnavailable(store=server.name, problem=problem) from error
+    except DRIVER_ERRORS as error:
+        raise translate_error(error, server.name) from error
 
 
 async def has_own_session(connection: Connection) -> bool:

@@ -46,6 +46,11 @@ def is_read_only(error: BaseException) -> bool:
     return code_of(error) == "25006"
 
 
+def is_crowded(error: BaseException | None) -> bool:
+    """Whether the server has no place for another connection."""
+    return error is not None and code_of(error) == "53300"
+
+
 def code_of(error: BaseException) -> str:
     """Return the server's code of an error; blank if the error is not from the server."""
     return getattr(error, "sqlstate", None) or ""

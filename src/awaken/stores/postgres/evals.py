@@ -3,7 +3,7 @@
 from awaken.stores.sql.evals import SqlEvalStore, read_eval_statements
 
 from .database import PostgresDatabase
-from .session import STATEMENTS
+from .texts import STATEMENTS
 
 STATEMENTS.update(read_eval_statements())
 

@@ -9,7 +9,7 @@ from awaken.stores.sql.session import Row, SqlSession
 from awaken.stores.sql.statements import read_statements
 
 from .database import PostgresDatabase
-from .session import STATEMENTS
+from .texts import STATEMENTS
 
 _TABLES = ("memory_items", "memory_terms", "memory_vectors", "memory_marks", "memory_partitions")
 _COLUMNS = "i.no, i.item_id, i.group_id, i.position, i.body"

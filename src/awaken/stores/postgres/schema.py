@@ -2,8 +2,9 @@
 
 Migrations run in a session of their own on the server itself, beside processes that work. A
 statement that needs a lock on a table gives up after `LOCK_MS` and is tried again, because
-everything that comes later waits behind it. A script with `CONCURRENTLY` has nothing but indexes:
-it cannot run in a transaction, so each of its statements can be run again.
+everything that comes later waits behind it. A script may have steps, each a transaction of its
+own: what comes before the last one can be run again. A step with `CONCURRENTLY` has nothing but
+indexes: it cannot run in a transaction, so each of its statements can be run again.
 """
 
 import asyncio
@@ -37,6 +38,8 @@ _LOCK = int.from_bytes(b"awaken", "big")
 _CONCURRENTLY = re.compile(
     r"CREATE (?:UNIQUE )?INDEX CONCURRENTLY IF NOT EXISTS (\w+) [^;]+;", re.IGNORECASE
 )
+STEP = re.compile(r"^-- step\b.*$", re.MULTILINE)
+"""The line that begins a further step of a script."""
 _SAVE_FACT = (
     "INSERT INTO facts (name, value) VALUES ($1, $2)"
     " ON CONFLICT (name) DO UPDATE SET value = excluded.value"
@@ -122,38 +125,60 @@ async def _connect_locked(server: PostgresServer) -> Connection:
 async def _migrate_alone(
     connection: Connection, server: PostgresServer, scripts: list[str], found: int, to: int
 ) -> None:
-    """Run migrations of a new or very old database in one transaction."""
+    """Run migrations of a new or very old database in one transaction.
+
+    A new one has nothing for older code, which never saw it: it is contracted from the beginning.
+    """
+    closing = {}
+    if found == 0:
+        closing = {no: it for no, it in contracts(__package__).items() if no <= to}
+    readable_from = max(closing, default=FIRST_READABLE)
     async with connection.transaction():
         if found == 0:
             await connection.execute(f"CREATE SCHEMA IF NOT EXISTS {server.schema}")
-        for script in scripts:
+        for script in (*scripts, *closing.values()):
             await _execute(connection, script.replace(" CONCURRENTLY", ""))
         if 0 < found < tenant_ids.VERSION:
             await tenant_ids.rename_tenant_ids(connection.fetch)
         await connection.execute(_SAVE_FACT, VERSION, str(to))
-        await connection.execute(_KEEP_FACT, READABLE_FROM, str(FIRST_READABLE))
+        await connection.execute(_KEEP_FACT, READABLE_FROM, str(readable_from))
 
 
 async def _run_beside_others(
     connection: Connection, server: PostgresServer, script: str, fact: tuple[str, int]
 ) -> None:
     """Run one migration and note it, while other processes use the tables."""
-    if "CONCURRENTLY" in script:
-        await _build_indexes(connection, script)
-        await connection.execute(_SAVE_FACT, fact[0], str(fact[1]))
+    *steps, last = STEP.split(script)
+    for step in steps:
+        await _run_step(connection, server, step, fact[1], note=None)
+    await _run_step(connection, server, last, fact[1], note=fact)
+
+
+async def _run_step(
+    connection: Connection,
+    server: PostgresServer,
+    step: str,
+    number: int,
+    note: tuple[str, int] | None,
+) -> None:
+    if "CONCURRENTLY" in step:
+        await _build_indexes(connection, step)
+        if note is not None:
+            await connection.execute(_SAVE_FACT, note[0], str(note[1]))
         return
     for _ in range(TRIES):
         try:
             async with connection.transaction():
                 await connection.execute(f"SET LOCAL lock_timeout = {LOCK_MS}")
-                await _execute(connection, script)
-                await connection.execute(_SAVE_FACT, fact[0], str(fact[1]))
+                await _execute(connection, step)
+                if note is not None:
+                    await connection.execute(_SAVE_FACT, note[0], str(note[1]))
         except asyncpg.LockNotAvailableError:
             await asyncio.sleep(PAUSE_S)
         else:
             return
     problem = (
-        f"migration {fact[1]} found a table locked {TRIES} times for {LOCK_MS} ms;"
+        f"migration {number} found a table locked {TRIES} times for {LOCK_MS} ms;"
         " look for long transactions in pg_stat_activity"
     )
     raise StoreUnavailable(store=server.name, problem=problem)

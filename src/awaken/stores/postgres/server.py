@@ -2,12 +2,12 @@
 
 import re
 from collections.abc import Mapping
-from urllib.parse import parse_qs, parse_qsl, unquote, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from awaken.contracts.errors import InvalidInput
 from awaken.contracts.record import Record
+from awaken.outbound.postgres_hosts import PostgresHosts
 
-_SCHEMES = ("postgresql", "postgres")
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 
 
@@ -21,8 +21,12 @@ class PostgresServer(Record, frozen=True, kw_only=True):
 
     url: str
     """Where transactions run; a pooler may hand each one to another session of the server."""
+    hosts: PostgresHosts
+    """The hosts of `url`."""
     direct_url: str
     """Where a session is one's own: leases, signals and migrations need it."""
+    direct_hosts: PostgresHosts
+    """The hosts of `direct_url`."""
     has_direct: bool
     """Whether the operator has named `direct_url`; otherwise it is `url`."""
     name: str
@@ -52,7 +56,7 @@ def parse_server(
     Raises:
         InvalidInput: The URL, an option of it, the schema, the pool or a timeout is invalid.
     """
-    name = name_of(url)
+    name = PostgresHosts(url).name
     if not _SCHEMA.fullmatch(schema):
         problem = "it must be lower case letters, digits and underscores, at most 63"
         raise InvalidInput(what=f"schema '{schema}'", problem=problem)
@@ -60,11 +64,15 @@ def parse_server(
         raise InvalidInput(what=f"store '{name}'", problem="a timeout must be at least 1 ms")
     plain_url, options = _take_options(url)
     direct = options.get("direct")
+    hosts = PostgresHosts(plain_url)
+    direct_hosts = hosts if direct is None else PostgresHosts(direct)
     if direct is not None and _take_options(direct)[1]:
         raise InvalidInput(what=f"store '{name}'", problem="direct= must have no such options")
     return PostgresServer(
         url=plain_url,
+        hosts=hosts,
         direct_url=plain_url if direct is None else direct,
+        direct_hosts=direct_hosts,
         has_direct=direct is not None,
         name=name,
         schema=schema,
@@ -77,7 +85,6 @@ def parse_server(
 
 def _take_options(url: str) -> tuple[str, Mapping[str, str]]:
     """Return a URL without the options of the store, which the driver does not know, and them."""
-    name_of(url)
     parts = urlsplit(url)
     pairs = parse_qsl(parts.query, keep_blank_values=True)
     taken = {name: value for name, value in pairs if name in _OPTIONS}
@@ -100,28 +107,3 @@ def _read_prepared(options: Mapping[str, str], name: str) -> bool:
     if found not in _SWITCH:
         raise InvalidInput(what=f"store '{name}'", problem="prepared= must be on or off")
     return _SWITCH[found]
-
-
-def name_of(url: str) -> str:
-    """Return a URL without the password and the options: `postgresql://user@host:5432/db`.
-
-    Raises:
-        InvalidInput: It is not the URL of a Postgres database.
-    """
-    try:
-        parts = urlsplit(url)
-        port, options = parts.port, parse_qs(parts.query)
-    except ValueError:
-        # Not chained: its text may contain a part of the password.
-        raise _bad_url("its host or port cannot be read; encode special characters") from None
-    if parts.scheme not in _SCHEMES:
-        raise _bad_url("it must begin with postgresql://")
-    user = f"{parts.username}@" if parts.username else ""
-    host = parts.hostname or options.get("host", ["localhost"])[0]
-    port = port or int(options.get("port", ["5432"])[0])
-    database = parts.path.strip("/") or options.get("dbname", [parts.username or ""])[0]
-    return unquote(f"postgresql://{user}{host}:{port}/{database}")
-
-
-def _bad_url(problem: str) -> InvalidInput:
-    return InvalidInput(what="the URL of the Postgres store", problem=problem)

@@ -41,7 +41,12 @@ def find_resumed_run(
     if held is None or held.dispatch_id is None or before is None or run is None:
         return None
     is_same = before.run_id == run.run_id and before.status is RunStatus.WAITING
-    return run.run_id if is_same and run.status is RunStatus.RUNNING else None
+    # A run that is cancelled while it takes the input in ends with the commit that has it.
+    is_over = commit.release is not None and run.status is RunStatus.DONE
+    is_taken_in = run.status is RunStatus.RUNNING or (
+        is_over and run.dispatch_id == held.dispatch_id
+    )
+    return run.run_id if is_same and is_taken_in else None
 
 
 def is_end_under_claim(held: HeldClaim | None, commit: Commit) -> bool:

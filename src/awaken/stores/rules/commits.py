@@ -87,6 +87,8 @@ def check_commit(head: ThreadHead, found: Found, commit: Commit, foreign: Sequen
         tickets = _check_run_parts(found, commit, open_run)
     if commit.absorbed:
         _check_absorbed(found, commit)
+    if commit.enqueued:
+        _check_enqueued(commit)
     if head.live_tickets and open_run is None:
         check_no_open_ticket(head, tickets)
     has_open_calls = head.open_calls or calls.opened
@@ -212,6 +214,16 @@ def _check_absorbed(found: Found, commit: Commit) -> None:
         if dispatch is None or not is_here or dispatch.status not in _ABSORBABLE:
             problem = "it is not queued on this thread, so its input cannot be taken in"
             raise InvalidRecord(what=f"Dispatch '{dispatch_id}'", problem=problem)
+
+
+def _check_enqueued(commit: Commit) -> None:
+    for dispatch in commit.enqueued:
+        if dispatch.thread_id != commit.thread_id:
+            problem = (
+                f"it is for thread '{dispatch.thread_id}', and a commit to '{commit.thread_id}' "
+                "queues on its own thread only; order it in the outbox (`QueueRun`)"
+            )
+            raise InvalidRecord(what=f"Dispatch '{dispatch.dispatch_id}'", problem=problem)
 
 
 _ABSORBABLE = (DispatchStatus.QUEUED, DispatchStatus.CANCELLED, DispatchStatus.SUPERSEDED)

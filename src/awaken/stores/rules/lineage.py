@@ -1,11 +1,19 @@
-"""The parents of threads, and the edits that people make to a thread."""
+"""The parents of threads, the edits that people make to a thread, and what its deletion tells."""
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 
 import msgspec
 
-from awaken.contracts.errors import InvalidRecord
+from awaken.contracts.errors import CorruptRecord, InvalidRecord
+from awaken.contracts.runs.records import RunRecord
 from awaken.contracts.runs.threads import NewestBranch, Thread, ThreadMetadata
+from awaken.contracts.storage.outbox import (
+    ReportToParent,
+    build_deletion_notice,
+    decode_command,
+    end_deleted_run,
+)
+from awaken.contracts.storage.store import OutboxEntry
 from awaken.contracts.tenancy import have_same_tenant
 
 Parents = Mapping[str, str | None]
@@ -76,3 +84,38 @@ def check_same_tenant(thread_id: str, run_id: str) -> None:
     if not have_same_tenant(run_id, thread_id):
         problem = f"its id is not one of the tenant that owns thread '{thread_id}'"
         raise InvalidRecord(what=f"Run '{run_id}'", problem=problem)
+
+
+def find_told_run(run: RunRecord | None, gone: Container[str]) -> str | None:
+    """Return the parent run that is told that a run is deleted.
+
+    If it waits for the run, it would wait for ever; if it is executed again, it would start the
+    run a second time. A parent on one of the threads `gone`, which are deleted together, does
+    neither. The end of a task was sent as a message when it ended.
+    """
+    if run is None or not run.parent_thread_id or run.parent_thread_id in gone:
+        return None
+    if run.task is not None and run.status.is_terminal:
+        return None
+    return run.parent_run_id
+
+
+def list_deletion_notices(
+    run: RunRecord, parent: RunRecord | None, now_ms: int
+) -> tuple[OutboxEntry, ...]:
+    """Return what the deletion of a run tells its parent; nothing if neither of them is open."""
+    if not run.status.is_terminal:
+        return (build_deletion_notice(end_deleted_run(run, now_ms)),)
+    if parent is None or parent.status.is_terminal:
+        return ()
+    return (build_deletion_notice(run),)
+
+
+def find_reported_thread(entry: OutboxEntry) -> str | None:
+    """Return the thread that an entry reports the end of a child to, if it does so."""
+    try:
+        command = decode_command(entry.payload)
+    except CorruptRecord:
+        # The relay records the error when it tries the entry.
+        return None
+    return command.parent_thread_id if isinstance(command, ReportToParent) else None

@@ -23,7 +23,9 @@ def create_schedule(schedule: Schedule, now: int) -> Schedule:
         InvalidRecord: Its id is blank, or it has a time to wake although it is not active.
     """
     _check_schedule(schedule)
-    return msgspec.structs.replace(schedule, revision=1, created_at=now, updated_at=now)
+    # Its first due time was counted from the time of creation, and so are those after it.
+    created_at = schedule.created_at or now
+    return msgspec.structs.replace(schedule, revision=1, created_at=created_at, updated_at=now)
 
 
 def replace_schedule(schedule: Schedule, now: int) -> Schedule:

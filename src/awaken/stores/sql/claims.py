@@ -1,7 +1,8 @@
 """Claims on threads. A thread's row is locked before any of its records is changed."""
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
+from typing import Protocol
 
 import msgspec
 
@@ -24,7 +25,7 @@ from awaken.stores.rules.interrupts import is_stale
 
 from .heads import StoredHead, lock_head
 from .queues import add, find, find_first_queued, lock_dispatch, refresh, save
-from .session import Moment, SqlSession
+from .session import Moment, Row, SqlSession
 
 logger = logging.getLogger(__name__)
 
@@ -36,30 +37,51 @@ SUPERSEDED = Release(status=DispatchStatus.SUPERSEDED)
 async def has_due(session: SqlSession, agents: Collection[str] | None) -> bool:
     """Whether a dispatch can be claimed."""
     now = await session.now()
-    known = None if agents is None else "|".join(["", *agents, ""])
-    return await session.one("find_due", now.wall_ms, known) is not None
+    return await session.one("find_due", now.wall_ms, join_names(agents)) is not None
 
 
-async def claim(
+def join_names(names: Collection[str] | None) -> str | None:
+    """Join agents or tenants to look for, as the statements compare them; None for all."""
+    if names is None:
+        return None
+    escaped = (it.replace("%", "%25").replace("|", "%7C") for it in names)
+    return "|".join(["", *escaped, ""])
+
+
+class ListDue(Protocol):
+    """Lists the threads that are claimed next, the first column being their ids."""
+
+    async def __call__(
+        self, session: SqlSession, now_ms: int, limit: int, agents: Collection[str] | None
+    ) -> Sequence[Row]:
+        """List at most `limit` of them."""
+        ...
+
+
+async def list_due(
+    session: SqlSession, now_ms: int, limit: int, agents: Collection[str] | None
+) -> Sequence[Row]:
+    """List what is due in the order of the store."""
+    return await session.all("list_due", now_ms, limit, join_names(agents))
+
+
+async def claim(  # noqa: PLR0913 - the arguments of the port
     session: SqlSession,
     worker_id: str,
     claim_token: str,
     lease_ms: int,
     limit: int,
     agents: Collection[str] | None,
+    list_due: ListDue,
 ) -> tuple[RunDispatch, ...]:
     """Claim the first dispatch of the next threads; see `MailboxStore.claim`."""
     now = await session.now()
     tokens = claim_tokens(claim_token, limit)
     taken: list[RunDispatch] = []
-    known = None if agents is None else "|".join(["", *agents, ""])
     is_more_likely = True
     while is_more_likely and len(taken) < limit:
         is_more_likely = False
-        for row in await session.all("list_due", now.wall_ms, limit - len(taken), known):
-            if agents is not None and row[1] is not None and row[1] not in agents:
-                # The database compares by pattern: an id may contain wildcard characters.
-                continue
+        for row in await list_due(session, now.wall_ms, limit - len(taken), agents):
             try:
                 head = await lock_head(session, row[0])
                 first = None if head is None else await _find_claimable(session, head, now)

@@ -36,7 +36,7 @@ class SqlConfig:
 
     async def find_config_head(self) -> ConfigHead | None:
         """Return the head, or None before the first change."""
-        return await self._database.read(find_head)
+        return await self._database.read_row(find_head)
 
     async def write_config(self, write: ConfigWrite) -> ConfigReceipt:
         """Apply a write whole, or raise and change nothing; see `ConfigStore.write_config`."""
@@ -62,7 +62,7 @@ class SqlConfig:
             row = await session.one("load_publication", no)
             return None if row is None else config_rows.read_publication(row)
 
-        return await self._database.read(work)
+        return await self._database.read_row(work)
 
     async def list_publications(
         self, *, before: int | None = None, limit: int = 50, with_ephemeral: bool = False
@@ -75,7 +75,7 @@ class SqlConfig:
             found = await session.all(statement, end, max(limit, 0))
             return tuple(map(config_rows.read_listed, found))
 
-        return await self._database.read(work)
+        return await self._database.read_row(work)
 
     async def load_objects(self, hashes: Collection[str]) -> Mapping[str, bytes]:
         """Return the bodies of those objects that exist, by hash."""
@@ -92,7 +92,7 @@ class SqlConfig:
             row = await session.one("find_draft", draft_id)
             return None if row is None else config_rows.read_draft(row, draft_id)
 
-        return await self._database.read(work)
+        return await self._database.read_row(work)
 
     async def list_drafts(self) -> tuple[ConfigDraft, ...]:
         """Return all drafts, the latest edited first, ties by id."""
@@ -101,7 +101,7 @@ class SqlConfig:
             found = await session.all("list_drafts")
             return tuple(config_rows.read_draft(row, row[1]) for row in found)
 
-        return await self._database.read(work)
+        return await self._database.read_row(work)
 
     async def delete_draft(self, draft_id: str) -> bool:
         """Remove a draft; False if there is none."""
@@ -127,7 +127,7 @@ class SqlConfig:
                 for row in await session.all("list_secrets")
             )
 
-        return await self._database.read(work)
+        return await self._database.read_row(work)
 
     async def list_audit(self, query: AuditQuery) -> tuple[AuditRow, ...]:
         """Return audit events, newest first."""
@@ -136,7 +136,7 @@ class SqlConfig:
         async def work(session: SqlSession) -> tuple[AuditRow, ...]:
             return tuple(map(config_rows.read_audit, await session.all(statement, *args)))
 
-        return await self._database.read(work)
+        return await self._database.read_row(work)
 
     async def read_audit_chain(self, *, after: int, limit: int) -> tuple[AuditRow, ...]:
         """Return audit events with greater numbers, oldest first."""
@@ -145,15 +145,15 @@ class SqlConfig:
             found = await session.all("read_audit_chain", after, max(limit, 0))
             return tuple(map(config_rows.read_audit, found))
 
-        return await self._database.read(work)
+        return await self._database.read_row(work)
 
     async def find_audit_anchor(self) -> AuditAnchor:
         """Return where the chain begins."""
-        return (await self._database.read(_read_state)).audit_anchor
+        return (await self._database.read_row(_read_state)).audit_anchor
 
     async def find_audit_end(self) -> AuditAnchor:
         """Return where the chain ends."""
-        return (await self._database.read(_read_state)).audit_end
+        return (await self._database.read_row(_read_state)).audit_end
 
     async def purge_config(self, purge: ConfigPurge) -> PurgedConfig:
         """Remove what nothing needs; see `ConfigStore.purge_config`."""

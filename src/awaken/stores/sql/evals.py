@@ -88,6 +88,15 @@ class SqlEvalStore:
         found = await self._database.read(work)
         return await asyncio.to_thread(lambda: dict(map(read_object, found)))
 
+    async def list_eval_objects(self, *, after: str = "", limit: int = 1000) -> tuple[str, ...]:
+        """Return the hashes of objects in order, those after a hash."""
+
+        async def work(session: SqlSession) -> tuple[str, ...]:
+            found = await session.all("list_eval_objects", object_key(after), max(limit, 0))
+            return tuple(bytes(row[0]).hex() for row in found)
+
+        return await self._database.read(work)
+
     async def list_eval_sources(self, query: SourceQuery) -> tuple[EvalObjectSource, ...]:
         """Return which objects came from a thread or a user, by hash."""
         rules.check_source_query(query)
@@ -157,6 +166,14 @@ class SqlEvalStore:
 
         return await self._database.read(work)
 
+    async def delete_dataset(self, dataset_id: str) -> int:
+        """Remove all revisions of a dataset for good; returns how many there were."""
+
+        async def work(session: SqlSession) -> int:
+            return await session.run("delete_dataset_revisions", dataset_id)
+
+        return await self._database.write(work)
+
     async def create_eval(self, record: EvalRecord) -> None:
         """Keep a new eval."""
         columns = (record.eval_id, record.spec.dataset_id, record.tenant_id, record.status.value)
@@ -198,16 +215,35 @@ class SqlEvalStore:
 
         return await self._database.read(work)
 
-    async def put_eval_item(self, eval_id: str, item: EvalItem) -> bool:
-        """Write an item once; returns False if its place has one already, which stays."""
+    async def delete_eval(self, eval_id: str) -> bool:
+        """Remove an eval with its items for good; returns whether there was one."""
+
+        async def work(session: SqlSession) -> bool:
+            row = await session.one("find_eval", eval_id)
+            if row is None:
+                return False
+            await session.run("delete_eval_items", *rows.all_places(row[0]))
+            return bool(await session.run("delete_eval", eval_id))
+
+        return await self._database.write(work)
+
+    async def put_eval_item(
+        self, eval_id: str, item: EvalItem, scores: Sequence[StoredScore] = ()
+    ) -> bool:
+        """Write an item once, and its scores with it; False if its place has one, which stays."""
         rules.check_item(item)
+        added = [_encode_score(it) for it in scores]
 
         async def work(session: SqlSession) -> bool:
             row = await session.one("find_eval", eval_id)
             if row is None:
                 raise UnknownEval(eval_id=eval_id)
             place = rows.place(row[0], item.number)
-            return bool(await session.run("add_eval_item", place, rows.pack(item, place)))
+            if not await session.run("add_eval_item", place, rows.pack(item, place)):
+                return False
+            for columns in added:
+                await session.one("add_score", *columns)
+            return True
 
         return await self._database.write(work)
 

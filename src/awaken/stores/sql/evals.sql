@@ -4,6 +4,9 @@ INSERT INTO eval_objects (hash, body) VALUES ($1, $2) ON CONFLICT DO NOTHING
 -- name: load_eval_objects
 SELECT hash, body FROM eval_objects WHERE hash IN ({places})
 
+-- name: list_eval_objects
+SELECT hash FROM eval_objects WHERE hash > $1 ORDER BY hash LIMIT $2
+
 -- name: delete_eval_object
 DELETE FROM eval_objects WHERE hash = $1
 
@@ -51,6 +54,9 @@ ORDER BY dataset_id LIMIT $3
 SELECT dataset_id, revision, record FROM eval_datasets
 WHERE dataset_id = $1 AND revision < $2 ORDER BY revision DESC LIMIT $3
 
+-- name: delete_dataset_revisions
+DELETE FROM eval_datasets WHERE dataset_id = $1
+
 -- name: add_eval
 INSERT INTO eval_runs (eval_id, dataset_id, tenant_id, status, record)
 VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING
@@ -66,6 +72,12 @@ SELECT no, eval_id, record FROM eval_runs
 WHERE no < $1 AND (CAST($2 AS TEXT) IS NULL OR dataset_id = $2)
 AND (CAST($3 AS TEXT) IS NULL OR status = $3) AND (CAST($4 AS TEXT) IS NULL OR tenant_id = $4)
 ORDER BY no DESC LIMIT $5
+
+-- name: delete_eval
+DELETE FROM eval_runs WHERE eval_id = $1
+
+-- name: delete_eval_items
+DELETE FROM eval_items WHERE place >= $1 AND place <= $2
 
 -- name: add_eval_item
 INSERT INTO eval_items (place, record) VALUES ($1, $2) ON CONFLICT DO NOTHING

@@ -153,6 +153,8 @@ async def ensure_head(
         made = blank_thread(thread_id, tenant_id)
         # Changes nothing if another process created it first; a third may even have deleted it.
         await session.run("add_thread", thread_id, _pack_blank(thread_id), made.tenant_id)
+        if session.reserved is not None and session.reserved.thread_no is not None:
+            return StoredHead(made, no=session.reserved.thread_no)
     return head
 
 
@@ -261,7 +263,7 @@ async def _load_parts(session: SqlSession, head: StoredHead) -> StoredHead:
         is_latest = shown.open_run_id == shown.latest_run_id
         head.open_run = head.latest_run if is_latest else await load_run(session, shown.open_run_id)
     for ticket_id in head.ticket_ids:
-        found = await session.one("find_ticket", ticket_id)
+        found = await session.one("find_live_ticket", ticket_id)
         assert found is not None
         head.live_tickets[ticket_id] = rows.unpack(found[0], rows.TICKET, f"Ticket '{ticket_id}'")
     return head

@@ -92,7 +92,8 @@ def _make_listing(
     for order in ("asc", "desc"):
         by = f"ORDER BY created_at {order}, {row_id} {order}"
         made[f"list_{name}_{order}"] = (
-            f"SELECT record FROM {source} WHERE {fits} {by} LIMIT ${given + 1} OFFSET ${given + 2}"
+            f"SELECT record, created_at, {row_id} FROM {source} WHERE {fits} {by}"
+            f" LIMIT ${given + 1} OFFSET ${given + 2}"
         )
         # The row behind those that a page looks at.
         made[f"mark_{name}_{order}"] = (

@@ -46,8 +46,8 @@ async def list_runs(session: SqlSession, query: RunQuery) -> Page[RunRecord]:
     if source is None:
         return make_page((), query, None, run_key, 0 if query.with_total else None)
 
-    def decode(row: Sequence[Any]) -> RunRecord:
-        return rows.unpack(row[0], rows.RUN, "A run")
+    def decode(row: Sequence[Any]) -> RunRecord | None:
+        return rows.unpack_listed(row[0], rows.RUN, f"Run '{row[2]}'")
 
     return await _read_page(session, source, query, decode, run_key)
 
@@ -66,8 +66,8 @@ async def list_tickets(session: SqlSession, query: TicketQuery) -> Page[Ticket]:
         is_filtered=any(it is not None for it in others) and not values,
     )
 
-    def decode(row: Sequence[Any]) -> Ticket:
-        return rows.unpack(row[0], rows.TICKET, "A ticket")
+    def decode(row: Sequence[Any]) -> Ticket | None:
+        return rows.unpack_listed(row[0], rows.TICKET, f"Ticket '{row[2]}'")
 
     return await _read_page(session, source, query, decode, ticket_key)
 
@@ -76,7 +76,7 @@ async def _read_page(
     session: SqlSession,
     source: _Source,
     query: KeysetQuery,
-    decode: Callable[[Sequence[Any]], T],
+    decode: Callable[[Sequence[Any]], T | None],
     key_of: Callable[[T], ListKey],
 ) -> Page[T]:
     walk, looked_at = plan_walk(query), None
@@ -91,8 +91,9 @@ async def _read_page(
         query.limit + 1,
         query.offset,
     )
-    items = [decode(row) for row in found[: query.limit]]
-    more = key_of(items[-1]) if len(found) > query.limit else looked_at
+    shown = found[: query.limit]
+    items = [it for it in map(decode, shown) if it is not None]
+    more = (shown[-1][1], shown[-1][2]) if len(found) > query.limit else looked_at
     total = None
     if query.with_total:
         whole = plan_walk(msgspec.structs.replace(query, after=None, before=None))
@@ -100,7 +101,7 @@ async def _read_page(
         row = await session.one(f"count_{source.name}", *bounds, *source.values, *source.filters)
         assert row is not None
         total = row[0]
-    return make_page(items, query, more, key_of, total)
+    return make_page(items, query, more, key_of, total, damaged=len(shown) - len(items))
 
 
 async def _shorten_walk(

@@ -43,9 +43,11 @@ async def cancel_dispatch(session: SqlSession, dispatch_id: str) -> RunDispatch 
 
 async def request_cancel(
     session: SqlSession, thread_id: str, cause: str, run_id: str | None
-) -> bool:
+) -> str | None:
     """Ask the executing worker to cancel a run; see `MailboxStore.request_cancel`."""
-    return await want_cancel(session, await lock_head(session, thread_id), cause, run_id)
+    head = await lock_head(session, thread_id)
+    is_asked = await want_cancel(session, head, cause, run_id)
+    return head.claim.worker_id if is_asked and head is not None and head.claim else None
 
 
 async def interrupt(
@@ -59,7 +61,8 @@ async def interrupt(
     head = await ensure_head(session, thread_id, tenant_id)
     if then is not None and await find_same(session, head, then) is not None:
         # A repeated interrupt has had its effect: it would drop what it queued the first time.
-        return Interruption(epoch=head.epoch, has_claim=head.claim is not None)
+        holder = None if head.claim is None else head.claim.worker_id
+        return Interruption(epoch=head.epoch, holder=holder)
     if then is not None:
         await check_run_id(session, then)
     head.epoch += 1
@@ -74,7 +77,9 @@ async def interrupt(
     else:
         await refresh(session, head)
     return Interruption(
-        epoch=head.epoch, superseded=tuple(dropped), has_claim=head.claim is not None
+        epoch=head.epoch,
+        superseded=tuple(dropped),
+        holder=None if head.claim is None else head.claim.worker_id,
     )
 
 

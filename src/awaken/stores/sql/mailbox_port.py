@@ -3,8 +3,9 @@
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
 
+from awaken.contracts.record import EMPTY
 from awaken.contracts.storage.dispatch import Interruption, Purged, Release, RunDispatch
-from awaken.contracts.storage.mailbox import THREAD_BACKLOG_MAX, LeaseKeeper
+from awaken.contracts.storage.mailbox import THREAD_BACKLOG_MAX, LeaseKeeper, TenantLimits
 from awaken.contracts.storage.queries import DispatchQuery, Page
 from awaken.contracts.suspension.tickets import Ticket
 
@@ -12,7 +13,21 @@ from . import claims, mailbox, queries, queues, retention
 from .session import Database, SqlSession
 
 
-class SqlMailbox:
+class SqlTenantQueues:
+    """The queues of tenants."""
+
+    _database: Database
+
+    async def count_queued_by_tenant(self) -> Mapping[str, int]:
+        """Count the queued dispatches of each tenant that has some."""
+
+        async def work(session: SqlSession) -> dict[str, int]:
+            return {row[0]: int(row[1]) for row in await session.all("count_queued_by_tenant")}
+
+        return await self._database.read_row(work)
+
+
+class SqlMailbox(SqlTenantQueues):
     """The part of the store that queues and hands out dispatches."""
 
     def __init__(self, database: Database) -> None:
@@ -24,14 +39,16 @@ class SqlMailbox:
         async def work(session: SqlSession) -> int:
             return (await session.now()).wall_ms
 
-        return await self._database.read(work)
+        return await self._database.read_row(work)
 
     async def enqueue(
         self, dispatch: RunDispatch, *, backlog_max: int = THREAD_BACKLOG_MAX
     ) -> RunDispatch:
         """Queue a dispatch; it is durable before this returns."""
-        return await self._database.write(
-            partial(mailbox.submit, dispatch=dispatch, backlog_max=backlog_max)
+        return await self._database.write_thread(
+            partial(mailbox.submit, dispatch=dispatch, backlog_max=backlog_max),
+            dispatch.thread_id,
+            is_adding=True,
         )
 
     async def claim(
@@ -42,12 +59,13 @@ class SqlMailbox:
         *,
         limit: int = 1,
         agents: Collection[str] | None = None,
+        tenants: Mapping[str, TenantLimits] = EMPTY,
     ) -> tuple[RunDispatch, ...]:
         """Claim dispatches that are due, at most one for each unclaimed thread."""
         # Most claims find nothing: a read costs no transaction that other writers wait for.
-        if not await self._database.read(partial(claims.has_due, agents=agents)):
+        if not await self._database.read_row(partial(claims.has_due, agents=agents)):
             return ()
-        return await self._database.write(
+        return await self._database.write_claims(
             partial(
                 claims.claim,
                 worker_id=worker_id,
@@ -55,8 +73,15 @@ class SqlMailbox:
                 lease_ms=lease_ms,
                 limit=limit,
                 agents=agents,
+                list_due=self._share_due(tenants) if tenants else claims.list_due,
             )
         )
+
+    def _share_due(self, tenants: Mapping[str, TenantLimits]) -> claims.ListDue:
+        """Return how threads are found within the limits of tenants; few programs have some."""
+        from .shares import list_shared_due  # noqa: PLC0415
+
+        return partial(list_shared_due, tenants=tenants)
 
     async def claim_dispatch(
         self, dispatch_id: str, worker_id: str, claim_token: str, lease_ms: int
@@ -116,7 +141,9 @@ class SqlMailbox:
         """Cancel a queued dispatch; returns None if it is no longer queued."""
         return await self._database.write(partial(mailbox.cancel_dispatch, dispatch_id=dispatch_id))
 
-    async def request_cancel(self, thread_id: str, cause: str, run_id: str | None = None) -> bool:
+    async def request_cancel(
+        self, thread_id: str, cause: str, run_id: str | None = None
+    ) -> str | None:
         """Ask the worker that executes a run of the thread to cancel it, now or after a crash."""
         return await self._database.write(
             partial(mailbox.request_cancel, thread_id=thread_id, cause=cause, run_id=run_id)
@@ -138,11 +165,11 @@ class SqlMailbox:
 
     async def find_dispatch(self, dispatch_id: str) -> RunDispatch | None:
         """Return a dispatch, or None."""
-        return await self._database.read(partial(queues.find, dispatch_id=dispatch_id))
+        return await self._database.read_row(partial(queues.find, dispatch_id=dispatch_id))
 
     async def find_dispatch_of_run(self, run_id: str) -> RunDispatch | None:
         """Return the newest dispatch that names a run, or None."""
-        return await self._database.read(partial(queues.find_of_run, run_id=run_id))
+        return await self._database.read_row(partial(queues.find_of_run, run_id=run_id))
 
     async def list_dispatches(self, query: DispatchQuery) -> Page[RunDispatch]:
         """List dispatches, oldest first, ties by id."""
@@ -160,7 +187,7 @@ class SqlMailbox:
             assert row is not None
             return int(row[0])
 
-        return await self._database.read(work)
+        return await self._database.read_row(work)
 
     async def revive(self, dispatch_id: str, new_id: str) -> RunDispatch:
         """Queue a dead letter again as a new dispatch with all its attempts."""
@@ -172,10 +199,16 @@ class SqlMailbox:
         """Return open tickets whose deadline has passed, oldest deadline first."""
 
         async def work(session: SqlSession) -> tuple[Ticket, ...]:
-            now = await session.now()
-            return await queries.list_tickets(session, "list_expired_tickets", now.wall_ms, limit)
+            now, wanted = await session.now(), limit
+            while True:
+                found = await session.all("list_expired_tickets", now.wall_ms, wanted)
+                tickets = queries.select_readable(found)
+                if len(tickets) >= limit or len(found) < wanted:
+                    return tickets[:limit]
+                # Damaged tickets stay open, and must not hide those behind them.
+                wanted *= 2
 
-        return await self._database.read(work)
+        return await self._database.read_row(work)
 
     async def purge(
         self, before_ms: int, limit: int = 1000, kept: Mapping[str, str] | None = None

@@ -7,7 +7,14 @@ are different words: a search cannot find, count or weigh anything of another pa
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
-from awaken.contracts.memory.engine import AddedItem, KeptItem, MemoryItem, VectorSupport
+from awaken.contracts.memory.engine import (
+    AddedItem,
+    KeptItem,
+    MemoryItem,
+    UnembeddedItem,
+    VectorCounts,
+    VectorSupport,
+)
 from awaken.contracts.memory.errors import FactExists, MemoryFull
 from awaken.contracts.memory.records import CollectionInfo, Partition, PartitionKind
 
@@ -233,6 +240,28 @@ class SqlMemoryEngine:
 
         return await self._database.read(work)
 
+    async def save_vectors(
+        self, partition: Partition, model: str, vectors: Sequence[tuple[KeptItem, bytes]]
+    ) -> int:
+        """Give items their vectors, unless they were changed since they were read."""
+
+        async def work(session: SqlSession) -> int:
+            await self._index.prepare(session)
+            lock = await session.one("memory_lock_partition", *_key(partition))
+            if lock is None:
+                return 0
+            now, count = (await session.now()).wall_ms, 0
+            for read, vector in vectors:
+                row = await session.one("memory_find_item", lock[0], read.id, now)
+                if row is not None and _keep(row).body == read.body:
+                    await session.run("memory_delete_vector", row[0])
+                    kept = self._index.encode_vector(vector)
+                    await session.run("memory_save_vector", lock[0], row[0], model, kept)
+                    count += 1
+            return count
+
+        return await self._database.write(work)
+
     async def delete(self, partition: Partition, item_ids: Iterable[str]) -> int:
         """Delete items; returns how many there were."""
         wanted = tuple(item_ids)
@@ -292,6 +321,40 @@ class SqlMemoryEngine:
                 CollectionInfo(kind=kind, name=row[0], tenant_id=owner.tenant or None, items=row[1])
                 for row in rows
             )
+
+        return await self._database.read(work)
+
+    async def list_unembedded(
+        self, model: str, *, after: int = 0, limit: int
+    ) -> tuple[UnembeddedItem, ...]:
+        """Return items of every partition that have no vector of that model, by their places."""
+
+        async def work(session: SqlSession) -> tuple[UnembeddedItem, ...]:
+            now = (await session.now()).wall_ms
+            rows = await session.all("memory_list_unembedded", model, after, now, limit)
+            return tuple(
+                UnembeddedItem(
+                    partition=Partition(
+                        kind=PartitionKind(row[5]), tenant_id=row[6] or None, name=row[7]
+                    ),
+                    item=_keep(row),
+                    place=row[0],
+                )
+                for row in rows
+            )
+
+        return await self._database.read(work)
+
+    async def count_vectors(self) -> VectorCounts:
+        """Count the items of every partition, and their vectors."""
+
+        async def work(session: SqlSession) -> VectorCounts:
+            now = (await session.now()).wall_ms
+            rows = await session.all("memory_count_vectors", now)
+            counts = {row[0]: row[1] for row in rows}
+            items = sum(counts.values())
+            counts.pop(None, None)
+            return VectorCounts(items=items, vectors=counts)
 
         return await self._database.read(work)
 

@@ -64,6 +64,17 @@ INSERT INTO memory_vectors (partition_no, item_no, model, vector) VALUES ($1, $2
 -- name: memory_delete_vector
 DELETE FROM memory_vectors WHERE item_no = $1
 
+-- name: memory_list_unembedded
+SELECT i.no, i.item_id, i.group_id, i.position, i.body, p.kind, p.tenant, p.name
+FROM memory_items i JOIN memory_partitions p ON p.no = i.partition_no
+WHERE i.no > $2 AND (i.expires_at IS NULL OR i.expires_at > $3) AND NOT EXISTS (
+    SELECT 1 FROM memory_vectors v WHERE v.item_no = i.no AND v.model = $1)
+ORDER BY i.no LIMIT $4
+
+-- name: memory_count_vectors
+SELECT v.model, count(*) FROM memory_items i LEFT JOIN memory_vectors v ON v.item_no = i.no
+WHERE i.expires_at IS NULL OR i.expires_at > $1 GROUP BY v.model
+
 -- name: memory_add_mark
 INSERT INTO memory_marks (partition_no, mark) VALUES ($1, $2) ON CONFLICT DO NOTHING
 

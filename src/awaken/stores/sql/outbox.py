@@ -1,6 +1,6 @@
 """The outbox of a SQL store: one method for each method of the port."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from awaken.contracts.storage.store import NO_PAUSE_MAX, OutboxEntry
 
@@ -25,9 +25,20 @@ class SqlOutbox:
         async def work(session: SqlSession) -> tuple[OutboxEntry, ...]:
             now = (await session.now()).wall_ms
             last = now + pause_max_ms
-            return _entries(await session.all("list_due_outbox", now, max(limit, 0), last))
+            return await _list_readable(
+                lambda most: session.all("list_due_outbox", now, most, last), limit
+            )
 
-        return await self._database.read(work)
+        return await self._database.read_row(work)
+
+    async def find_outbox(self, entry_id: str) -> OutboxEntry | None:
+        """Return an entry, due or not, dead or not."""
+
+        async def work(session: SqlSession) -> tuple[OutboxEntry, ...]:
+            found = await session.all("find_outbox", entry_id)
+            return tuple(rows.unpack(row[0], rows.OUTBOX, _name_entry(row)) for row in found)
+
+        return next(iter(await self._database.read_row(work)), None)
 
     async def list_dead_outbox(
         self, thread_id: str | None = None, *, limit: int = 100
@@ -35,16 +46,17 @@ class SqlOutbox:
         """Return the dead entries of one thread or of all, in the order of their commits."""
 
         async def work(session: SqlSession) -> tuple[OutboxEntry, ...]:
-            return _entries(await session.all("list_dead_outbox", thread_id, max(limit, 0)))
+            return await _list_readable(
+                lambda most: session.all("list_dead_outbox", thread_id, most), limit
+            )
 
-        return await self._database.read(work)
+        return await self._database.read_row(work)
 
     async def save_outbox(self, entry: OutboxEntry) -> bool:
         """Store the result of an attempt; returns False if the entry no longer exists."""
-        kept = (entry.due_at, int(entry.is_dead), rows.pack(entry))
 
         async def work(session: SqlSession) -> bool:
-            return await session.run("save_outbox", entry.entry_id, *kept) > 0
+            return await save_entry(session, entry)
 
         return await self._database.write(work)
 
@@ -59,11 +71,33 @@ class SqlOutbox:
 
 async def add_outbox(session: SqlSession, thread_no: int, entries: Iterable[OutboxEntry]) -> None:
     """Add the outbox entries of a commit; an entry that exists is not changed."""
-    for entry in entries:
-        kept = (entry.due_at, int(entry.is_dead), rows.pack(entry))
-        await session.run("add_outbox", entry.entry_id, thread_no, *kept)
+    added = [
+        (entry.entry_id, thread_no, entry.due_at, int(entry.is_dead), rows.pack(entry))
+        for entry in entries
+    ]
+    await session.run_many("add_outbox", added)
 
 
-def _entries(found: Iterable[Row]) -> tuple[OutboxEntry, ...]:
-    # The error names a damaged entry, so that an operator can delete it; none is skipped silently.
-    return tuple(rows.unpack(row[0], rows.OUTBOX, f"Outbox entry '{row[1]}'") for row in found)
+async def save_entry(session: SqlSession, entry: OutboxEntry) -> bool:
+    """Replace an outbox entry; returns False if it no longer exists."""
+    kept = (entry.due_at, int(entry.is_dead), rows.pack(entry))
+    return await session.run("save_outbox", entry.entry_id, *kept) > 0
+
+
+async def _list_readable(
+    find: Callable[[int], Awaitable[Sequence[Row]]], limit: int
+) -> tuple[OutboxEntry, ...]:
+    """List at most so many entries; damaged ones stay, and must not hide those behind them."""
+    wanted = most = max(limit, 0)
+    while True:
+        found = await find(wanted)
+        # The log names a damaged entry, so that an operator can delete it.
+        entries = [rows.unpack_listed(row[0], rows.OUTBOX, _name_entry(row)) for row in found]
+        readable = tuple(it for it in entries if it is not None)
+        if len(readable) >= most or len(found) < wanted:
+            return readable[:most]
+        wanted *= 2
+
+
+def _name_entry(row: Row) -> str:
+    return f"Outbox entry '{row[1]}'"

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from awaken.contracts.errors import InvalidRecord
+from awaken.contracts.errors import CorruptRecord, InvalidRecord
 from awaken.contracts.state.profile import ProfileEntry
 
 from . import rows
@@ -23,7 +23,7 @@ class SqlProfiles:
             row = await session.one("find_profile", owner, key)
             return None if row is None else _entry(owner, key, row[0], row[1])
 
-        return await self._database.read(work)
+        return await self._database.read_row(work)
 
     async def save_entry(self, entry: ProfileEntry) -> None:
         """Write an entry over the one of the same owner and key.
@@ -37,7 +37,7 @@ class SqlProfiles:
         async def work(session: SqlSession) -> None:
             await session.run("save_profile", entry.owner, entry.key, value, entry.updated_at)
 
-        await self._database.write(work)
+        await self._database.write_row(work)
 
     async def change_entry(
         self, owner: str, key: str, change: Callable[[Any], Any], *, now: int
@@ -76,7 +76,21 @@ class SqlProfiles:
             found = await session.all("list_profiles", owner)
             return tuple(_entry(owner, row[0], row[1], row[2]) for row in found)
 
-        return await self._database.read(work)
+        return await self._database.read_row(work)
+
+    async def list_readable_entries(self, owner: str) -> tuple[ProfileEntry, ...]:
+        """Return an owner's entries sorted by key; the value of a damaged one is None."""
+
+        async def work(session: SqlSession) -> tuple[ProfileEntry, ...]:
+            found = []
+            for key, value, updated_at in map(tuple, await session.all("list_profiles", owner)):
+                try:
+                    found.append(_entry(owner, key, value, updated_at))
+                except CorruptRecord:
+                    found.append(ProfileEntry(owner=owner, key=key, updated_at=updated_at))
+            return tuple(found)
+
+        return await self._database.read_row(work)
 
     async def clear_owner(self, owner: str) -> None:
         """Remove all entries of an owner."""

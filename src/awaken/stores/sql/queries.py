@@ -1,6 +1,7 @@
 """Queries: checkouts, threads, messages, runs, tickets, events. Nothing here changes anything."""
 
-from collections.abc import AsyncIterator, Callable
+import logging
+from collections.abc import AsyncIterator, Callable, Sequence
 
 from awaken.contracts.errors import CorruptRecord, CursorExpired
 from awaken.contracts.events import LoggedEvent
@@ -25,7 +26,10 @@ from awaken.contracts.suspension.tickets import Ticket
 
 from . import rows
 from .heads import StoredHead, find_head, load_run, view_of
+from .log_start import has_dropped_days
 from .session import Row, SqlSession
+
+logger = logging.getLogger(__name__)
 
 MESSAGE_STEP = 50
 """How many messages are read at once when they are listed."""
@@ -77,11 +81,15 @@ async def list_threads(session: SqlSession, query: ThreadQuery) -> Page[Thread]:
     fits = (query.resource_id, query.parent_id, int(query.roots_only))
     owner = () if query.tenant_id is None else (query.tenant_id,)
     kind = "tenant_threads" if owner else "threads"
-    found = []
-    for row in await session.all(f"list_{kind}", *fits, query.limit, query.offset, *owner):
-        found.append(view_of(row, await load_run(session, row[17])))
+    found = await session.all(f"list_{kind}", *fits, query.limit, query.offset, *owner)
+    items: list[Thread] = []
+    for row in found:
+        try:
+            items.append(view_of(row, await load_run(session, row[17])))
+        except CorruptRecord:
+            logger.exception("Thread '%s' is damaged; it is left out of a list.", row[16])
     total = await _count(session, f"count_{kind}", *fits, *owner)
-    return page_of(tuple(found), total, query)
+    return page_of(tuple(items), total, query, damaged=len(found) - len(items))
 
 
 async def list_messages(
@@ -120,8 +128,10 @@ async def list_dispatches(session: SqlSession, query: DispatchQuery) -> Page[Run
         return await _list_keyed(session, query, query.dedupe_key)
     fits = (query.thread_id, query.status.value if query.status is not None else None)
     found = await session.all("list_dispatches", *fits, query.limit, query.offset)
-    items = tuple(rows.unpack(row[0], rows.DISPATCH, "A dispatch") for row in found)
-    return page_of(items, await _count(session, "count_dispatches", *fits), query)
+    read = (rows.unpack_listed(row[0], rows.DISPATCH, f"Dispatch '{row[1]}'") for row in found)
+    items = tuple(it for it in read if it is not None)
+    total = await _count(session, "count_dispatches", *fits)
+    return page_of(items, total, query, damaged=len(found) - len(items))
 
 
 async def _list_keyed(session: SqlSession, query: DispatchQuery, key: str) -> Page[RunDispatch]:
@@ -137,6 +147,19 @@ async def list_tickets(session: SqlSession, statement: str, *args: object) -> tu
     """List the tickets that a statement returns, in its order."""
     found = await session.all(statement, *args)
     return tuple(rows.unpack(row[0], rows.TICKET, "A ticket") for row in found)
+
+
+async def list_readable_tickets(
+    session: SqlSession, statement: str, *args: object
+) -> tuple[Ticket, ...]:
+    """List the tickets that a statement returns with their ids, without those that are damaged."""
+    return select_readable(await session.all(statement, *args))
+
+
+def select_readable(found: Sequence[Row]) -> tuple[Ticket, ...]:
+    """Return the tickets of rows with their ids, without those that are damaged."""
+    read = (rows.unpack_listed(row[0], rows.TICKET, f"Ticket '{row[1]}'") for row in found)
+    return tuple(it for it in read if it is not None)
 
 
 async def list_events(
@@ -160,6 +183,9 @@ async def list_events(
         for seq, run_id, at, blob in commits:
             what = f"Events of thread '{thread_id}'"
             events = rows.unpack(blob, rows.EVENTS, what, seq, run_id, at)
+            if seen == after and 0 < after < seq - len(events):
+                # Not the next one: what is between was dropped with its days.
+                raise CursorExpired(thread_id=thread_id, purged_seq=seq - len(events))
             found += [
                 LoggedEvent(seq=index, run_id=run_id, event=event, created_at=at)
                 for index, event in enumerate(events, seq - len(events) + 1)
@@ -167,20 +193,28 @@ async def list_events(
             ]
             seen = seq
         if len(commits) < step:
-            await _check_end(session, thread_id, seen, head)
+            await _check_end(session, thread_id, (after, seen), head)
             break
     return tuple(found[:limit]) if limit > 0 else ()
 
 
-async def _check_end(session: SqlSession, thread_id: str, seen: int, head: Row) -> None:
-    """Check that the log is as long as its thread says, unless it was purged meanwhile."""
-    latest, purged = head[3], head[4]
+async def _check_end(session: SqlSession, thread_id: str, read: tuple[int, int], head: Row) -> None:
+    """Check that the log is as long as its thread says, unless it was purged meanwhile.
+
+    `read` are the cursor and the last event that was found after it.
+    """
+    (after, seen), latest, purged = read, head[3], head[4]
     if seen >= latest or purged >= latest:
         return
     now = await session.one("find_thread", thread_id)
-    if now is not None and now[4] == purged:
-        problem = f"the events end at {seen} instead of {latest}"
-        raise CorruptRecord(what=f"The log of thread '{thread_id}'", problem=problem)
+    if now is None or now[4] != purged:
+        return
+    if seen == max(after, 0) and await has_dropped_days(session):
+        if after > 0:
+            raise CursorExpired(thread_id=thread_id, purged_seq=latest)
+        return
+    problem = f"the events end at {seen} instead of {latest}"
+    raise CorruptRecord(what=f"The log of thread '{thread_id}'", problem=problem)
 
 
 async def list_tool_records(session: SqlSession, run_id: str) -> tuple[ToolRecord, ...]:

@@ -10,7 +10,7 @@ from awaken.stores.rules import dispatches as rules
 from awaken.stores.rules.interrupts import is_stale
 
 from . import rows
-from .heads import StoredHead, ensure_head, find_head, lock_head
+from .heads import StoredHead, find_head, lock_head
 from .session import Row, SqlSession
 
 INPUT_MODES = (InputMode.STEER, InputMode.RESUME)
@@ -36,13 +36,9 @@ async def enqueue(
 async def enqueue_all(
     session: SqlSession, head: StoredHead, dispatches: tuple[RunDispatch, ...]
 ) -> None:
-    """Queue the dispatches of a commit, on its own thread or on others."""
+    """Queue the dispatches of a commit, all of which are for its thread."""
     for dispatch in dispatches:
-        rules.check_new(dispatch)
-        thread_id, tenant_id = dispatch.thread_id, dispatch.request.tenant_id
-        is_here = thread_id == head.shown.id
-        owner = head if is_here else await ensure_head(session, thread_id, tenant_id)
-        await enqueue(session, owner, dispatch)
+        await enqueue(session, head, dispatch)
 
 
 async def find_same(
@@ -55,6 +51,9 @@ async def find_same(
     """
     rules.check_new(dispatch)
     head.shown.check_tenant(dispatch.request.tenant_id)
+    if session.reserved is not None:
+        # The insert finds a second use of the id or the key.
+        return None
     known = await find(session, dispatch.dispatch_id)
     if known is None and dispatch.dedupe_key is not None:
         row = await session.one("find_dedupe", head.no, dispatch.dedupe_key)
@@ -92,7 +91,12 @@ async def add(session: SqlSession, head: StoredHead, dispatch: RunDispatch) -> R
         fresh.updated_at,
         rows.pack(fresh),
     )
-    await refresh(session, head)
+    if session.reserved is not None and not head.queued:
+        head.queued = 1
+        is_held = fresh.is_held_by(head.open_run)
+        await _save_turn(session, head, None if is_held else (fresh, session.reserved.dispatch_no))
+    else:
+        await refresh(session, head)
     return fresh
 
 
@@ -189,7 +193,12 @@ async def refresh(session: SqlSession, head: StoredHead) -> None:
     counted = await session.one("count_queued_of", head.no)
     assert counted is not None
     head.queued = counted[0]
-    found = await _find_first(session, head) if head.queued else None
+    await _save_turn(session, head, await _find_first(session, head) if head.queued else None)
+
+
+async def _save_turn(
+    session: SqlSession, head: StoredHead, found: tuple[RunDispatch, int] | None
+) -> None:
     priority = due_at = turn_at = number = agent = None
     if found is not None:
         first, number = found

@@ -4,11 +4,19 @@ import logging
 from collections.abc import Iterable, Mapping
 
 from awaken.contracts.errors import CorruptRecord, InvalidRecord, RecordNotFound
+from awaken.contracts.runs.records import RunRecord
 from awaken.contracts.storage.dispatch import Purged
 from awaken.contracts.storage.store import DeleteStrategy
+from awaken.stores.rules.lineage import (
+    find_reported_thread,
+    find_told_run,
+    list_deletion_notices,
+)
 
 from . import rows
-from .heads import StoredHead, lock_head
+from .heads import StoredHead, load_run, lock_head
+from .log_start import find_purged_seq
+from .outbox import add_outbox
 from .session import SqlSession
 
 logger = logging.getLogger(__name__)
@@ -22,10 +30,13 @@ async def delete_thread(session: SqlSession, thread_id: str, strategy: DeleteStr
     head = await lock_head(session, thread_id)
     if head is None:
         raise RecordNotFound(kind="Thread", record_id=thread_id)
-    await _delete(session, head, strategy)
+    await _delete(session, head, strategy, ())
 
 
-async def _delete(session: SqlSession, head: StoredHead, strategy: DeleteStrategy) -> None:
+async def _delete(
+    session: SqlSession, head: StoredHead, strategy: DeleteStrategy, above: tuple[str, ...]
+) -> None:
+    """Delete a thread below threads that are deleted with it."""
     thread_id = head.shown.id
     children = [row[0] for row in await session.all("list_children", thread_id)]
     if children and strategy is DeleteStrategy.REJECT:
@@ -36,10 +47,50 @@ async def _delete(session: SqlSession, head: StoredHead, strategy: DeleteStrateg
             child = await lock_head(session, child_id)
             # Meanwhile another process may have deleted it or changed its parent.
             if child is not None and child.shown.parent_thread_id == thread_id:
-                await _delete(session, child, strategy)
+                await _delete(session, child, strategy, (*above, thread_id))
     else:
         await session.run("detach_children", thread_id)
+    await _delete_reports_to(session, head)
+    await _tell_parents(session, head, above)
     await _delete_all_of(session, head)
+
+
+async def _delete_reports_to(session: SqlSession, head: StoredHead) -> None:
+    """Delete reports to the thread that belong to it: those of deleted children, and its checks."""
+    for packed, entry_id in map(tuple, await session.all("list_thread_outbox", head.no)):
+        try:
+            entry = rows.unpack(packed, rows.OUTBOX, f"Outbox entry '{entry_id}'")
+        except CorruptRecord:
+            logger.exception("Outbox entry '%s' is damaged; it stays.", entry_id)
+            continue
+        if find_reported_thread(entry) == head.shown.id:
+            await session.run("delete_outbox", entry_id)
+
+
+async def _tell_parents(session: SqlSession, head: StoredHead, above: tuple[str, ...]) -> None:
+    """Tell the parents of the open run, and of the run that the thread was created for."""
+    now = (await session.now()).wall_ms
+    runs = [head.open_run]
+    if head.open_run is None or head.open_run.run_id != head.shown.id:
+        runs.append(await _load_readable(session, head.shown.id))
+    for run in runs:
+        parent_id = find_told_run(run, above)
+        if run is None or parent_id is None:
+            continue
+        notices = list_deletion_notices(run, await _load_readable(session, parent_id), now)
+        await add_outbox(session, head.no, notices)
+        for notice in notices:
+            # It goes with the parent's thread, not with this one.
+            await session.run("move_outbox", notice.entry_id, run.parent_thread_id)
+
+
+async def _load_readable(session: SqlSession, run_id: str) -> RunRecord | None:
+    """Read a run; one that is damaged keeps no thread from being deleted."""
+    try:
+        return await load_run(session, run_id)
+    except CorruptRecord:
+        logger.exception("Run '%s' is damaged; no parent is told that it is deleted.", run_id)
+        return None
 
 
 async def _delete_all_of(session: SqlSession, head: StoredHead) -> None:
@@ -114,9 +165,10 @@ async def _purge_log(
         if row is not None:
             end = min(end, rows.place(head.no, row[2] - 1))
     first, _ = rows.all_places(head.no)
-    last, seq = None, head.purged_seq
+    purged = await find_purged_seq(session, head.no, head.purged_seq, head.event_seq)
+    last, seq = None, purged
     for row in await session.all("list_old_commits", first, end, COMMITS_AT_ONCE):
-        is_too_much = seq > head.purged_seq and row[1] - head.purged_seq > limit
+        is_too_much = seq > purged and row[1] - purged > limit
         if row[2] >= before_ms or is_too_much:
             break
         last, seq = row[0], row[1]
@@ -124,4 +176,4 @@ async def _purge_log(
         return 0
     await session.run("delete_commits", first, last)
     await session.run("save_purged", head.no, rows.number_at(last), seq)
-    return int(seq - head.purged_seq)
+    return int(seq - purged)

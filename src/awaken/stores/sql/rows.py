@@ -4,6 +4,7 @@ A flipped bit is found when the record is read; a damaged record is never replac
 """
 
 import hashlib
+import logging
 import zlib
 from typing import Any, TypeVar
 
@@ -20,6 +21,7 @@ from awaken.contracts.suspension.tickets import Ticket
 from .blobs import column_seed, seal, unseal
 
 T = TypeVar("T")
+logger = logging.getLogger(__name__)
 
 _ENCODE = msgspec.json.Encoder().encode
 
@@ -91,6 +93,17 @@ def unpack(
         return decoder.decode(unseal(blob, what, *beside))
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise CorruptRecord(what=what, problem=str(error)) from error
+
+
+def unpack_listed(
+    blob: bytes, decoder: "msgspec.json.Decoder[T]", what: str, *beside: int | str | None
+) -> T | None:
+    """Return one record of a list, or None if it is damaged: the others are listed without it."""
+    try:
+        return unpack(blob, decoder, what, *beside)
+    except CorruptRecord as error:
+        logger.error("%s It is left out of a list; `awaken db check` names all.", error)
+        return None
 
 
 class EncodedCommit:

@@ -19,13 +19,13 @@ from awaken.contracts.storage.queries import (
     ScheduleQuery,
     TriggerQuery,
 )
+from awaken.contracts.storage.schedule_errors import ScheduleChanged
 from awaken.contracts.storage.schedules import (
     ClaimedSchedules,
     Firing,
     FiringWrite,
     HookDelivery,
     Schedule,
-    ScheduleChanged,
     Trigger,
     firing_key,
 )
@@ -58,7 +58,7 @@ class SqlSchedules:
             row = await session.one("find_schedule", schedule_id)
             return None if row is None else _decode_schedule(row[0], schedule_id)
 
-        return await self._database.read(work)
+        return await self._database.read_row(work)
 
     async def save_schedule(self, schedule: Schedule) -> Schedule:
         """Replace a schedule that still has the revision of the given one."""
@@ -89,7 +89,7 @@ class SqlSchedules:
             table="schedules",
             query=query,
             filters=filters,
-            decode=lambda row: _decode_schedule(row[0], row[1]),
+            decode=lambda row: rows.unpack_listed(row[0], SCHEDULE, f"Schedule '{row[1]}'"),
             key_of=lambda it: (it.created_at, it.schedule_id),
         )
         return await self._database.read(read)
@@ -101,7 +101,7 @@ class SqlSchedules:
             row = await session.one("find_next_wake", int(is_judge))
             return (await session.now()).wall_ms, None if row is None else row[0]
 
-        return await self._database.read(work)
+        return await self._database.read_row(work)
 
     async def claim_schedules(
         self, claim_token: str, lease_ms: int, *, limit: int = 50, is_judge: bool = True
@@ -114,10 +114,15 @@ class SqlSchedules:
             found = await session.all(
                 "list_due_schedules", now.wall_ms, *leases, int(is_judge), limit
             )
+            items: list[Schedule] = []
             for row in found:
-                await session.run("lease_schedule", row[0], claim_token, now.lease_ms + lease_ms)
-            items = tuple(_decode_schedule(row[1], row[0]) for row in found)
-            return ClaimedSchedules(now=now.wall_ms, items=items)
+                schedule = rows.unpack_listed(row[1], SCHEDULE, f"Schedule '{row[0]}'")
+                if schedule is not None:
+                    items.append(schedule)
+                # A damaged one does not keep the others from firing, and is left alone for long.
+                length = rules.LEASE_MS_MAX if schedule is None else lease_ms
+                await session.run("lease_schedule", row[0], claim_token, now.lease_ms + length)
+            return ClaimedSchedules(now=now.wall_ms, items=tuple(items))
 
         return await self._database.write(work)
 
@@ -132,7 +137,7 @@ class SqlSchedules:
             table="firings",
             query=query,
             filters=(query.schedule_id, query.outcome),
-            decode=lambda row: rows.unpack(row[0], FIRING, f"Firing '{row[1]}'"),
+            decode=lambda row: rows.unpack_listed(row[0], FIRING, f"Firing '{row[1]}'"),
             key_of=firing_key,
         )
         return await self._database.read(read)
@@ -157,7 +162,7 @@ class SqlSchedules:
             row = await session.one("find_trigger", trigger_id)
             return None if row is None else _decode_trigger(row[0], trigger_id)
 
-        return await self._database.read(work)
+        return await self._database.read_row(work)
 
     async def save_trigger(self, trigger: Trigger) -> Trigger:
         """Replace a trigger that still has the revision of the given one."""
@@ -190,7 +195,7 @@ class SqlSchedules:
             table="triggers",
             query=query,
             filters=(query.tenant_id, query.agent_id),
-            decode=lambda row: _decode_trigger(row[0], row[1]),
+            decode=lambda row: rows.unpack_listed(row[0], TRIGGER, f"Trigger '{row[1]}'"),
             key_of=lambda it: (it.created_at, it.trigger_id),
         )
         return await self._database.read(read)
@@ -202,7 +207,7 @@ class SqlSchedules:
             row = await session.one("find_delivery", trigger_id, delivery_id)
             return None if row is None else _decode_delivery(row)
 
-        return await self._database.read(work)
+        return await self._database.read_row(work)
 
     async def accept_delivery(
         self, delivery: HookDelivery, dispatch: RunDispatch | None = None
@@ -219,7 +224,7 @@ class SqlSchedules:
             table="deliveries",
             query=query,
             filters=(query.trigger_id, query.outcome),
-            decode=_decode_delivery,
+            decode=lambda row: rows.unpack_listed(row[0], DELIVERY, f"Delivery '{row[1]}'"),
             key_of=lambda it: (it.received_at, it.delivery_id),
         )
         return await self._database.read(read)
@@ -325,22 +330,23 @@ async def _read_page(
     table: str,
     query: KeysetQuery,
     filters: tuple[str | None, ...],
-    decode: Callable[[Row], T],
+    decode: Callable[[Row], T | None],
     key_of: Callable[[T], ListKey],
 ) -> Page[T]:
     walk = plan_walk(query)
     bounds = (*walk.low, *walk.high)
     place = (query.limit + 1, query.offset)
     found = await session.all(f"list_{table}_{walk.order}", *bounds, *filters, *place)
-    items = [decode(row) for row in found[: query.limit]]
-    more = key_of(items[-1]) if len(found) > query.limit else None
+    shown = found[: query.limit]
+    items = [it for it in map(decode, shown) if it is not None]
+    more = (shown[-1][2], shown[-1][1]) if len(found) > query.limit else None
     total: Any = None
     if query.with_total:
         whole = plan_walk(msgspec.structs.replace(query, after=None, before=None))
         row = await session.one(f"count_{table}", *whole.low, *whole.high, *filters)
         assert row is not None
         total = row[0]
-    return make_page(items, query, more, key_of, total)
+    return make_page(items, query, more, key_of, total, damaged=len(shown) - len(items))
 
 
 def _decode_schedule(blob: bytes, schedule_id: str) -> Schedule:

@@ -38,14 +38,14 @@ ORDER BY wake_at, schedule_id LIMIT $5 {skip_locked}
 UPDATE schedules SET claim_token = $2, lease_until = $3 WHERE schedule_id = $1
 
 -- name: list_schedules_asc
-SELECT record, schedule_id FROM schedules
+SELECT record, schedule_id, created_at FROM schedules
 WHERE (created_at, schedule_id) > ($1, $2) AND (created_at, schedule_id) < ($3, $4)
 AND (CAST($5 AS TEXT) IS NULL OR tenant_id = $5) AND (CAST($6 AS TEXT) IS NULL OR status = $6)
 AND (CAST($7 AS TEXT) IS NULL OR agent_id = $7)
 ORDER BY created_at, schedule_id LIMIT $8 OFFSET $9
 
 -- name: list_schedules_desc
-SELECT record, schedule_id FROM schedules
+SELECT record, schedule_id, created_at FROM schedules
 WHERE (created_at, schedule_id) > ($1, $2) AND (created_at, schedule_id) < ($3, $4)
 AND (CAST($5 AS TEXT) IS NULL OR tenant_id = $5) AND (CAST($6 AS TEXT) IS NULL OR status = $6)
 AND (CAST($7 AS TEXT) IS NULL OR agent_id = $7)
@@ -65,13 +65,13 @@ VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (firing_id) DO NOTHING
 SELECT 1 FROM schedule_firings WHERE firing_id = $1
 
 -- name: list_firings_asc
-SELECT record, firing_id FROM schedule_firings
+SELECT record, firing_id, due_at FROM schedule_firings
 WHERE (due_at, firing_id) > ($1, $2) AND (due_at, firing_id) < ($3, $4) AND schedule_id = $5
 AND (CAST($6 AS TEXT) IS NULL OR outcome = $6)
 ORDER BY due_at, firing_id LIMIT $7 OFFSET $8
 
 -- name: list_firings_desc
-SELECT record, firing_id FROM schedule_firings
+SELECT record, firing_id, due_at FROM schedule_firings
 WHERE (due_at, firing_id) > ($1, $2) AND (due_at, firing_id) < ($3, $4) AND schedule_id = $5
 AND (CAST($6 AS TEXT) IS NULL OR outcome = $6)
 ORDER BY due_at DESC, firing_id DESC LIMIT $7 OFFSET $8
@@ -105,13 +105,13 @@ DELETE FROM triggers WHERE trigger_id = $1
 DELETE FROM trigger_deliveries WHERE trigger_id = $1
 
 -- name: list_triggers_asc
-SELECT record, trigger_id FROM triggers
+SELECT record, trigger_id, created_at FROM triggers
 WHERE (created_at, trigger_id) > ($1, $2) AND (created_at, trigger_id) < ($3, $4)
 AND (CAST($5 AS TEXT) IS NULL OR tenant_id = $5) AND (CAST($6 AS TEXT) IS NULL OR agent_id = $6)
 ORDER BY created_at, trigger_id LIMIT $7 OFFSET $8
 
 -- name: list_triggers_desc
-SELECT record, trigger_id FROM triggers
+SELECT record, trigger_id, created_at FROM triggers
 WHERE (created_at, trigger_id) > ($1, $2) AND (created_at, trigger_id) < ($3, $4)
 AND (CAST($5 AS TEXT) IS NULL OR tenant_id = $5) AND (CAST($6 AS TEXT) IS NULL OR agent_id = $6)
 ORDER BY created_at DESC, trigger_id DESC LIMIT $7 OFFSET $8
@@ -135,13 +135,13 @@ SELECT record, delivery_id FROM trigger_deliveries
 WHERE trigger_id = $1 AND digest = $2 AND outcome <> 'refused' LIMIT 1
 
 -- name: list_deliveries_asc
-SELECT record, delivery_id FROM trigger_deliveries
+SELECT record, delivery_id, received_at FROM trigger_deliveries
 WHERE (received_at, delivery_id) > ($1, $2) AND (received_at, delivery_id) < ($3, $4)
 AND trigger_id = $5 AND (CAST($6 AS TEXT) IS NULL OR outcome = $6)
 ORDER BY received_at, delivery_id LIMIT $7 OFFSET $8
 
 -- name: list_deliveries_desc
-SELECT record, delivery_id FROM trigger_deliveries
+SELECT record, delivery_id, received_at FROM trigger_deliveries
 WHERE (received_at, delivery_id) > ($1, $2) AND (received_at, delivery_id) < ($3, $4)
 AND trigger_id = $5 AND (CAST($6 AS TEXT) IS NULL OR outcome = $6)
 ORDER BY received_at DESC, delivery_id DESC LIMIT $7 OFFSET $8

@@ -23,8 +23,20 @@ class Moment(Record, frozen=True, kw_only=True):
     lease_ms: int
 
 
+class Reserved(Record, frozen=True, kw_only=True):
+    """Numbers of rows that a piece of work may add, given when its thread was read."""
+
+    dispatch_no: int = 0
+    thread_no: int | None = None
+    """None if the thread exists."""
+
+
 class SqlSession(Protocol):
     """One transaction. A statement is called by its name in a `.sql` file of this folder."""
+
+    reserved: Reserved | None
+    """Set if the work is a guess that is written with one statement: what it adds is found to be
+    there already when it is written, and nothing that it added can be read."""
 
     async def all(self, statement: str, *args: Any) -> Sequence[Row]:
         """Run a query and return every row."""
@@ -85,8 +97,27 @@ class Database(Protocol):
         """Run work on one consistent view."""
         ...
 
+    async def read_row(self, work: Work[T]) -> T:
+        """Run work on one consistent view, for which one statement is usually enough."""
+        ...
+
     async def write(self, work: Work[T]) -> T:
         """Run work and make it durable before returning; an exception undoes all of it."""
+        ...
+
+    async def write_row(self, work: Work[T]) -> T:
+        """Write with work of one statement, which may be run a second time if its reply is lost."""
+        ...
+
+    async def write_thread(self, work: Work[T], thread_id: str, *, is_adding: bool = False) -> T:
+        """Run work on one thread, as `write` does, but it may be run again after it was applied.
+
+        `is_adding` says that it queues a dispatch.
+        """
+        ...
+
+    async def write_claims(self, work: Work[T]) -> T:
+        """Run work that claims threads, as `write` does."""
         ...
 
     def find_shown(self, thread_id: str) -> Any:

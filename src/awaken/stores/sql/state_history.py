@@ -24,6 +24,7 @@ from awaken.stores.rules.state_history import (
 
 from . import rows
 from .heads import StoredHead, find_head
+from .log_start import find_purged_seq
 from .session import Row, SqlSession
 
 KEPT = msgspec.json.Decoder(KeptChange)
@@ -66,7 +67,8 @@ async def fold_state(session: SqlSession, run_id: str, seq: int) -> FoldedState:
     if found is None:
         return FoldedState()
     head, _, _ = found
-    if seq < head.purged_seq:
+    purged_seq = await find_purged_seq(session, head.no, head.purged_seq, head.event_seq)
+    if seq < purged_seq:
         return FoldedState(missing=MissingHistory.PURGED)
     taken: list[KeptRow] = []
     first, last = rows.all_places(head.no)
@@ -77,7 +79,7 @@ async def fold_state(session: SqlSession, run_id: str, seq: int) -> FoldedState:
                 return fold_rows(taken, run_id)[0]
         last = page[-1][0] - 1
     folded, _ = fold_rows(taken, run_id)
-    if head.purged_seq and (head.has_state or head.full_at):
+    if purged_seq and (head.has_state or head.full_at):
         return msgspec.structs.replace(folded, missing=MissingHistory.PURGED)
     return folded
 
@@ -88,7 +90,8 @@ async def list_state_changes(session: SqlSession, run_id: str) -> StateChanges:
     if found is None:
         return StateChanges()
     head, record, first_version = found
-    missing = MissingHistory.PURGED if record.log_start < head.purged_seq else None
+    purged_seq = await find_purged_seq(session, head.no, head.purged_seq, head.event_seq)
+    missing = MissingHistory.PURGED if record.log_start < purged_seq else None
     changes: list[StateChange] = []
     first, last = rows.place(head.no, first_version), rows.all_places(head.no)[1]
     for row in await session.all("list_run_state", first, last, run_id):

@@ -39,6 +39,9 @@ UPDATE threads SET version = $2, message_count = $3, event_seq = $4, updated_at 
     claim_token = $9, claimed_by = $10, claim_dispatch = $11, cancel_cause = $12, lease_until = $13
 WHERE no = $1
 
+-- name: touch_thread
+UPDATE threads SET version = version WHERE no = $1
+
 -- name: save_lineage
 UPDATE threads SET resource_id = $2, parent_id = $3 WHERE no = $1
 
@@ -131,6 +134,10 @@ ORDER BY place DESC LIMIT 1
 SELECT event_seq, run_id, committed_at, events FROM commits
 WHERE place BETWEEN $1 AND $2 AND event_seq > $3 AND events IS NOT NULL
 ORDER BY place LIMIT $4
+
+-- name: find_first_commit
+SELECT event_seq, run_id, committed_at, events FROM commits
+WHERE place BETWEEN $1 AND $2 ORDER BY place LIMIT 1
 
 -- name: list_run_events
 SELECT event_seq, run_id, committed_at, events FROM commits
@@ -258,20 +265,23 @@ ON CONFLICT (ticket_id) DO UPDATE SET status = excluded.status, expires_at = exc
     record = excluded.record
 WHERE tickets.thread_no = excluded.thread_no
 
+-- name: find_live_ticket
+SELECT record FROM tickets WHERE ticket_id = $1
+
 -- name: find_ticket
 SELECT record FROM tickets WHERE ticket_id = $1
 
 -- name: list_open_tickets
-SELECT record FROM tickets WHERE status = 'open' ORDER BY created_at, ticket_id
+SELECT record, ticket_id FROM tickets WHERE status = 'open' ORDER BY created_at, ticket_id
 
 -- name: list_open_tickets_of
-SELECT tickets.record FROM tickets JOIN threads ON threads.no = tickets.thread_no
+SELECT tickets.record, ticket_id FROM tickets JOIN threads ON threads.no = tickets.thread_no
 WHERE threads.id = $1 AND tickets.status = 'open'
     AND (CAST($2 AS TEXT) IS NULL OR threads.tenant_id = $2)
 ORDER BY tickets.created_at, ticket_id
 
 -- name: list_tenant_tickets
-SELECT tickets.record FROM tickets JOIN threads ON threads.no = tickets.thread_no
+SELECT tickets.record, ticket_id FROM tickets JOIN threads ON threads.no = tickets.thread_no
 WHERE threads.tenant_id = $1 AND tickets.status = 'open'
 ORDER BY tickets.created_at, ticket_id
 
@@ -283,7 +293,7 @@ WHERE threads.id = $1 AND tickets.run_id = $2 ORDER BY tickets.created_at, ticke
 SELECT MIN(expires_at) FROM tickets WHERE status = 'open' AND expires_at IS NOT NULL
 
 -- name: list_expired_tickets
-SELECT record FROM tickets WHERE status = 'open' AND expires_at < $1
+SELECT record, ticket_id FROM tickets WHERE status = 'open' AND expires_at < $1
 ORDER BY expires_at, ticket_id LIMIT $2
 
 -- name: delete_tickets
@@ -310,6 +320,12 @@ ON CONFLICT (entry_id) DO NOTHING
 SELECT record, entry_id FROM outbox
 WHERE is_dead = 0 AND (due_at <= $1 OR due_at > $3) ORDER BY no LIMIT $2
 
+-- name: find_outbox
+SELECT record, entry_id FROM outbox WHERE entry_id = $1
+
+-- name: list_thread_outbox
+SELECT record, entry_id FROM outbox WHERE thread_no = $1 AND is_dead = 0 ORDER BY no
+
 -- name: list_dead_outbox
 SELECT record, entry_id FROM outbox
 WHERE is_dead = 1
@@ -318,6 +334,10 @@ ORDER BY no LIMIT $2
 
 -- name: save_outbox
 UPDATE outbox SET due_at = $2, is_dead = $3, record = $4 WHERE entry_id = $1
+
+-- name: move_outbox
+UPDATE outbox SET thread_no = COALESCE((SELECT no FROM threads WHERE id = $2), thread_no)
+WHERE entry_id = $1
 
 -- name: delete_outbox
 DELETE FROM outbox WHERE entry_id = $1
@@ -360,8 +380,12 @@ SELECT COUNT(*) FROM dispatches WHERE thread_no = $1 AND status = 'queued'
 -- name: count_queued
 SELECT COALESCE(SUM(queued), 0) FROM threads WHERE queued > 0
 
+-- name: count_queued_by_tenant
+SELECT tenant_id, SUM(queued) FROM threads WHERE queued > 0 AND tenant_id IS NOT NULL
+GROUP BY tenant_id
+
 -- name: list_dispatches
-SELECT record FROM dispatches
+SELECT record, dispatch_id FROM dispatches
 WHERE (CAST($1 AS TEXT) IS NULL OR thread_no = (SELECT no FROM threads WHERE id = $1))
     AND (CAST($2 AS TEXT) IS NULL OR status = $2)
 ORDER BY created_at, dispatch_id LIMIT $3 OFFSET $4
@@ -377,13 +401,27 @@ DELETE FROM dispatches WHERE thread_no = $1
 -- name: list_due
 SELECT id, head_agent FROM threads
 WHERE turn_at IS NOT NULL AND claim_token IS NULL AND due_at <= $1
-    AND (head_agent IS NULL OR CAST($3 AS TEXT) IS NULL OR $3 LIKE '%|' || head_agent || '|%')
+    AND (head_agent IS NULL OR CAST($3 AS TEXT) IS NULL
+        OR instr($3, '|' || replace(replace(head_agent, '%', '%25'), '|', '%7C') || '|') > 0)
 ORDER BY head_priority, turn_at, head_no LIMIT $2 {skip_locked}
+
+-- name: list_open_due
+SELECT id, head_agent, tenant_id, head_priority FROM threads
+WHERE turn_at IS NOT NULL AND claim_token IS NULL AND due_at <= $1
+    AND (head_agent IS NULL OR CAST($3 AS TEXT) IS NULL
+        OR instr($3, '|' || replace(replace(head_agent, '%', '%25'), '|', '%7C') || '|') > 0)
+    AND instr($4, '|' || replace(replace(COALESCE(tenant_id, ''), '%', '%25'), '|', '%7C') || '|') = 0
+ORDER BY head_priority, turn_at, head_no LIMIT $2
+
+-- name: count_busy
+SELECT COALESCE(tenant_id, ''), COUNT(*) FROM threads WHERE claim_token IS NOT NULL
+GROUP BY COALESCE(tenant_id, '')
 
 -- name: find_due
 SELECT 1 FROM threads
 WHERE turn_at IS NOT NULL AND claim_token IS NULL AND due_at <= $1
-    AND (head_agent IS NULL OR CAST($2 AS TEXT) IS NULL OR $2 LIKE '%|' || head_agent || '|%')
+    AND (head_agent IS NULL OR CAST($2 AS TEXT) IS NULL
+        OR instr($2, '|' || replace(replace(head_agent, '%', '%25'), '|', '%7C') || '|') > 0)
 LIMIT 1
 
 -- name: look_again

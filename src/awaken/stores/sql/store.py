@@ -101,7 +101,7 @@ class SqlStore(SqlMailbox, SqlOutbox, SqlProfiles, SqlTickets, SqlUsage, SqlConf
             base = cache.find_messages(thread_no)
             return len(base)
 
-        loaded = await self._database.read(
+        loaded = await self._database.read_row(
             partial(queries.load_thread, thread_id=thread_id, known=count_known)
         )
         if loaded is None:
@@ -127,7 +127,9 @@ class SqlStore(SqlMailbox, SqlOutbox, SqlProfiles, SqlTickets, SqlUsage, SqlConf
     async def commit(self, commit: Commit) -> CommitReceipt:
         """Apply a commit whole, or raise and change nothing; see `CommitStore.commit`."""
         encoded = rows.EncodedCommit(commit, keeps_state=self.keeps_state_history)
-        no, receipt = await self._database.write(partial(commits.apply_commit, encoded=encoded))
+        no, receipt = await self._database.write_thread(
+            partial(commits.apply_commit, encoded=encoded), commit.thread_id
+        )
         if commit.run is not None and commit.run.status is RunStatus.WAITING:
             # A run may wait for days: meanwhile its thread uses no memory.
             self._transcripts.drop(no)
@@ -141,7 +143,13 @@ class SqlStore(SqlMailbox, SqlOutbox, SqlProfiles, SqlTickets, SqlUsage, SqlConf
 
         async def work(session: SqlSession) -> CommitReceipt | None:
             head = await wait_for_head(session, thread_id)
-            return None if head is None else await commits.find_commit(session, head, commit_id)
+            if head is None:
+                return None
+            found = await commits.find_commit(session, head, commit_id)
+            if found is None:
+                # A commit that is sent but not begun compares the row, and fails from now on.
+                await session.run("touch_thread", head.no)
+            return found
 
         # A commit whose reply was lost may still be in progress: only a write waits for its end.
         return await self._database.write(work)
@@ -150,8 +158,9 @@ class SqlStore(SqlMailbox, SqlOutbox, SqlProfiles, SqlTickets, SqlUsage, SqlConf
         self, checkpoint: StreamCheckpoint, fencing_token: str | None = None
     ) -> None:
         """Store the answer streamed so far; replaces the run's earlier checkpoint."""
-        await self._database.write(
-            partial(commits.save_checkpoint, checkpoint=checkpoint, fencing_token=fencing_token)
+        await self._database.write_thread(
+            partial(commits.save_checkpoint, checkpoint=checkpoint, fencing_token=fencing_token),
+            checkpoint.thread_id,
         )
 
     async def find_checkpoint(self, run_id: str) -> StreamCheckpoint | None:
@@ -162,7 +171,7 @@ class SqlStore(SqlMailbox, SqlOutbox, SqlProfiles, SqlTickets, SqlUsage, SqlConf
             what = f"Checkpoint of run '{run_id}'"
             return None if row is None else rows.unpack(row[0], rows.CHECKPOINT, what)
 
-        return await self._database.read(work)
+        return await self._database.read_row(work)
 
     async def fold_state(self, run_id: str, seq: int) -> FoldedState:
         """Return the state of a run and its thread after the last commit up to an event."""
@@ -183,7 +192,7 @@ class SqlStore(SqlMailbox, SqlOutbox, SqlProfiles, SqlTickets, SqlUsage, SqlConf
             head = await find_head(session, thread_id)
             return None if head is None else head.view()
 
-        return await self._database.read(work)
+        return await self._database.read_row(work)
 
     async def find_claim_holder(self, thread_id: str) -> str | None:
         """Return the worker that has claimed a thread, or None."""
@@ -192,7 +201,7 @@ class SqlStore(SqlMailbox, SqlOutbox, SqlProfiles, SqlTickets, SqlUsage, SqlConf
             row = await session.one("find_claim_holder", thread_id)
             return None if row is None else str(row[0])
 
-        return await self._database.read(work)
+        return await self._database.read_row(work)
 
     async def save_thread(self, thread: Thread) -> Thread:
         """Create a thread, or change its lineage and metadata; pointers and version stay."""
@@ -218,7 +227,7 @@ class SqlStore(SqlMailbox, SqlOutbox, SqlProfiles, SqlTickets, SqlUsage, SqlConf
 
     async def load_run(self, run_id: str) -> RunRecord | None:
         """Return a run, or None."""
-        return await self._database.read(partial(load_run, run_id=run_id))
+        return await self._database.read_row(partial(load_run, run_id=run_id))
 
     async def list_runs(self, query: RunQuery) -> Page[RunRecord]:
         """List runs by creation time, ties by id."""

@@ -24,7 +24,7 @@ class SqlTickets:
             found = await queries.list_tickets(session, "find_ticket", ticket_id)
             return found[0] if found else None
 
-        return await self._database.read(work)
+        return await self._database.read_row(work)
 
     async def list_tickets(
         self, thread_id: str | None = None, *, tenant_id: str | None = None
@@ -32,14 +32,14 @@ class SqlTickets:
         """Return the open tickets, oldest first."""
 
         async def work(session: SqlSession) -> tuple[Ticket, ...]:
+            read = partial(queries.list_readable_tickets, session)
             if thread_id is not None:
-                fits = (thread_id, tenant_id)
-                return await queries.list_tickets(session, "list_open_tickets_of", *fits)
+                return await read("list_open_tickets_of", thread_id, tenant_id)
             if tenant_id is not None:
-                return await queries.list_tickets(session, "list_tenant_tickets", tenant_id)
-            return await queries.list_tickets(session, "list_open_tickets")
+                return await read("list_tenant_tickets", tenant_id)
+            return await read("list_open_tickets")
 
-        return await self._database.read(work)
+        return await self._database.read_row(work)
 
     async def list_ticket_page(self, query: TicketQuery) -> Page[Ticket]:
         """List tickets by creation time, ties by id."""
@@ -66,7 +66,7 @@ class SqlTickets:
             due = None if row is None else row[0]
             return None if due is None else int(due) - (await session.now()).wall_ms
 
-        return await self._database.read(find)
+        return await self._database.read_row(find)
 
     async def list_run_tickets(self, thread_id: str, run_id: str) -> tuple[Ticket, ...]:
         """Return all tickets of a run, oldest first."""
@@ -74,4 +74,4 @@ class SqlTickets:
         async def work(session: SqlSession) -> tuple[Ticket, ...]:
             return await queries.list_tickets(session, "list_run_tickets", thread_id, run_id)
 
-        return await self._database.read(work)
+        return await self._database.read_row(work)

@@ -43,7 +43,7 @@ class SqlUsage:
     async def fill_run_columns(self, limit: int = 200) -> int:
         """Fill the columns of runs that an earlier version wrote; returns how many."""
         # Most calls find nothing: a read costs no transaction that other writers wait for.
-        if not await self._database.read(_has_unfilled):
+        if not await self._database.read_row(_has_unfilled):
             return 0
         return await self._database.write(partial(fill_columns, limit=limit))
 
@@ -53,7 +53,7 @@ class SqlUsage:
         async def work(session: SqlSession) -> frozenset[int]:
             return frozenset(row[0] for row in await session.all("list_pinned_publications"))
 
-        return await self._database.read(work)
+        return await self._database.read_row(work)
 
     async def count_open_runs(self, tenant_id: str | None = None) -> dict[str, int]:
         """Count the chats and tasks that have not ended, by status."""
@@ -61,7 +61,7 @@ class SqlUsage:
         async def work(session: SqlSession) -> dict[str, int]:
             return {row[0]: row[1] for row in await session.all("count_open_runs", tenant_id)}
 
-        return await self._database.read(work)
+        return await self._database.read_row(work)
 
     async def count_usage(self, limit: int = 200) -> int:
         """Add ended runs to the usage of their days; returns how many were looked at."""
@@ -79,7 +79,7 @@ class SqlUsage:
             found = await session.all("list_usage", first_day, last_day, tenant_id)
             return tuple(map(_decode_day, found))
 
-        return await self._database.read(work)
+        return await self._database.read_row(work)
 
 
 async def _has_unfilled(session: SqlSession) -> bool:

@@ -3,8 +3,8 @@
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from awaken.contracts.storage.inspection import SchemaVersions
 from awaken.stores.sql import tenant_ids
 from awaken.stores.sql.arguments import check_arguments
 from awaken.stores.sql.migrations import READABLE_FROM, check_readable, contracts, migrations
-from awaken.stores.sql.session import Moment, Row, Show
+from awaken.stores.sql.session import Moment, Reserved, Row, Show
 from awaken.stores.sql.statements import statements
 
 from .clock import boot_id, moment
@@ -135,10 +135,12 @@ def prepare(connection: sqlite3.Connection, store: str) -> None:
         StoreCorrupt: The file is damaged, or not a SQLite file.
     """
     scripts = migrations(__package__)
+    # Before the transaction begins, for which other processes have to wait.
     try:
-        # Before the transaction begins, for which other processes have to wait.
         _check_structure(connection, store)
-        connection.execute("BEGIN IMMEDIATE")
+    except FAULTS as error:
+        raise translate_error(error, store) from error
+    with _transaction(connection, store):
         versions = read_versions(connection)
         check_readable(store, versions)
         found = versions.found
@@ -151,13 +153,6 @@ def prepare(connection: sqlite3.Connection, store: str) -> None:
         if found < FIRST_READABLE:
             _save_readable_from(connection, FIRST_READABLE)
         _forget_old_leases(connection)
-        connection.execute("COMMIT")
-    except FAULTS as error:
-        _roll_back(connection)
-        raise translate_error(error, store) from error
-    except StorageError:
-        _roll_back(connection)
-        raise
 
 
 def _make_query(connection: sqlite3.Connection) -> tenant_ids.Query:
@@ -190,8 +185,7 @@ def contract(connection: sqlite3.Connection, store: str) -> None:
         StoreUnavailable: The file's schema is not the known one.
         StoreTooNew: A newer version contracted the file already.
     """
-    try:
-        connection.execute("BEGIN IMMEDIATE")
+    with _transaction(connection, store):
         versions = read_versions(connection)
         check_readable(store, versions)
         if versions.found != versions.known:
@@ -202,12 +196,20 @@ def contract(connection: sqlite3.Connection, store: str) -> None:
                 for statement in script.split(";\n"):
                     connection.execute(statement)
                 _save_readable_from(connection, number)
+
+
+@contextmanager
+def _transaction(connection: sqlite3.Connection, store: str) -> Iterator[None]:
+    """Commit what the body writes, or undo all of it; errors of SQLite are translated."""
+    try:
+        connection.execute("BEGIN IMMEDIATE")
+        yield
         connection.execute("COMMIT")
-    except FAULTS as error:
-        _roll_back(connection)
-        raise translate_error(error, store) from error
-    except StorageError:
-        _roll_back(connection)
+    except BaseException as error:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        if isinstance(error, FAULTS):
+            raise translate_error(error, store) from error
         raise
 
 
@@ -261,6 +263,7 @@ class SqliteSession:
     """
 
     __slots__ = ("_changes", "_connection", "_heads", "_now", "_version", "batch")
+    reserved: Reserved | None = None
 
     def __init__(self, connection: sqlite3.Connection, now: Callable[[], Moment] = moment) -> None:
         self._connection = connection
@@ -372,8 +375,3 @@ def _forget_old_leases(connection: sqlite3.Connection) -> None:
             " ON CONFLICT (name) DO UPDATE SET value = excluded.value",
             (boot_id(),),
         )
-
-
-def _roll_back(connection: sqlite3.Connection) -> None:
-    if connection.in_transaction:
-        connection.execute("ROLLBACK")

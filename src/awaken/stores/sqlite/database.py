@@ -77,8 +77,20 @@ class SqliteDatabase:
             raise StoreUnavailable(store=self.name, problem="it is not open")
         return await self._readers.submit(work)
 
+    read_row = read
+
     async def write(self, work: Work[T]) -> T:
         """Run work and make it durable before returning; an exception undoes all of it."""
+        if self._writer is None:
+            raise StoreUnavailable(store=self.name, problem="it is not open")
+        return await self._writer.submit(work)
+
+    write_claims = write
+
+    write_row = write
+
+    async def write_thread(self, work: Work[T], thread_id: str, *, is_adding: bool = False) -> T:
+        """Run work on one thread, as `write` does: nothing is gained by knowing which."""
         if self._writer is None:
             raise StoreUnavailable(store=self.name, problem="it is not open")
         return await self._writer.submit(work)

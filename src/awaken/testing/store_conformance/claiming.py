@@ -2,6 +2,7 @@
 
 import asyncio
 
+from awaken.contracts.runs.records import RunRequest
 from awaken.contracts.storage.dispatch import DispatchStatus, InputMode
 from awaken.contracts.storage.store import Store
 
@@ -257,6 +258,22 @@ async def input_to_an_idle_thread_is_claimed_like_anything_else(store: Store) ->
         assert checkout.open_run is None
 
 
+async def work_is_found_behind_that_of_agents_with_similar_names(store: Store) -> None:
+    """Ids are compared exactly, whatever signs they have, before the limit counts."""
+    for agent in ("a_b", "A|B", "a|b%", "a"):
+        for number in range(3):
+            name = f"{agent}-{number}"
+            request = RunRequest(agent_id=agent, thread_id=f"t-{name}")
+            await queue(store, name, thread_id=f"t-{name}", request=request)
+    for agent in ("a|b", "a%b", "ab"):
+        request = RunRequest(agent_id=agent, thread_id=f"t-{agent}")
+        await queue(store, agent, thread_id=f"t-{agent}", request=request)
+    for agent in ("a|b", "a%b", "ab"):
+        found = await store.claim("worker", f"token-{agent}", LONG_MS, agents=(agent,))
+        assert [it.dispatch_id for it in found] == [agent]
+    assert await store.claim("worker", "token", LONG_MS, agents=("a|b", "%", "b", "")) == ()
+
+
 async def _all_in_order(store: Store) -> list[str]:
     """Claim and ack until nothing is due; the order in which they came."""
     order: list[str] = []
@@ -289,4 +306,5 @@ CHECKS = (
     what_is_stale_takes_nobody_elses_turn,
     input_that_a_run_can_take_in_is_listed,
     input_to_an_idle_thread_is_claimed_like_anything_else,
+    work_is_found_behind_that_of_agents_with_similar_names,
 )

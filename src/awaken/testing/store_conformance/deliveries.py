@@ -174,6 +174,27 @@ async def a_message_that_a_waiting_run_takes_in_names_it(store: Store) -> None:
     assert (taken.status, taken.taken_by) == (DispatchStatus.ACKED, RUN)
 
 
+async def a_message_that_a_waiting_run_takes_in_as_it_ends_names_it(store: Store) -> None:
+    """In one commit: it was cancelled in that moment. The message begins no run of its own."""
+    writer = Writer(store)
+    await writer.commit(run=run())
+    await writer.commit(run=run(status=WAITING))
+    await queue(store, "d-1")
+    await claim(store)
+    ended = run(status=DONE, dispatch_id="d-1")
+    await writer.commit(run=ended, release=Release(), fencing_token="token-1")
+    taken = await find(store, "d-1")
+    assert (taken.status, taken.taken_by) == (DispatchStatus.ACKED, RUN)
+    await writer.commit(run=run("next"))
+    await writer.commit(run=run("next", WAITING))
+    await queue(store, "d-2")
+    await claim(store, token="token-2")
+    # It ends to make room for the run of the message, which is none of its own.
+    ended = run("next", DONE, dispatch_id="d-other")
+    await writer.commit(run=ended, release=Release(), fencing_token="token-2")
+    assert (await find(store, "d-2")).taken_by is None
+
+
 async def input_that_was_taken_back_meanwhile_stops_no_run(store: Store) -> None:
     """It is in the transcript by then; how it was delivered stays as it is."""
     await queue(store, "d-1")
@@ -199,15 +220,24 @@ async def only_queued_input_of_the_thread_is_taken_in(store: Store) -> None:
 
 
 async def a_commit_queues_dispatches(store: Store) -> None:
-    """For its own thread and for others, in order, stamped as if they had been submitted."""
-    parts = (dispatch("d-1"), dispatch("d-2"), dispatch("e-1", "thread-2"))
-    await Writer(store).commit(enqueued=parts)
-    for name in ("d-1", "d-2", "e-1"):
+    """For its own thread, in order, stamped as if they had been submitted."""
+    await Writer(store).commit(enqueued=(dispatch("d-1"), dispatch("d-2")))
+    for name in ("d-1", "d-2"):
         stored = await find(store, name)
         assert stored.status is QUEUED
         assert stored.created_at > 0
-    assert await store.load_thread("thread-2") is not None
-    assert await claim_ids(store, limit=5) == ["d-1", "e-1"]
+    assert await claim_ids(store, limit=5) == ["d-1"]
+
+
+async def a_commit_queues_nothing_on_another_thread(store: Store) -> None:
+    """That is for the outbox: a transaction over two threads could not be divided."""
+    await queue(store, "e-0", thread_id="thread-2")
+    for other in ("thread-2", "thread-3"):
+        await Writer(store).expect_refusal(
+            InvalidRecord, enqueued=(dispatch("d-1"), dispatch("e-1", other))
+        )
+    assert await store.find_dispatch("d-1") is None
+    assert await store.load_thread("thread-3") is None
 
 
 async def what_a_commit_queues_again_is_there_once(store: Store) -> None:
@@ -227,10 +257,11 @@ async def what_a_commit_queues_again_is_there_once(store: Store) -> None:
 async def a_commit_that_cannot_queue_does_nothing(store: Store) -> None:
     """A used id, a used key, a blank id: all or nothing, for all that it queues."""
     await queue(store, "d-1", dedupe_key="key")
+    await queue(store, "e-1", thread_id="thread-2")
     writer = Writer(store)
     fine = dispatch("d-0")
     for error, bad in (
-        (AlreadyExists, dispatch("d-1", "thread-2")),
+        (AlreadyExists, dispatch("e-1")),
         (DedupeConflict, dispatch("d-2", dedupe_key="key")),
         (InvalidRecord, dispatch(" ")),
         (AlreadyExists, dispatch("d-0", request_hash="other")),
@@ -261,9 +292,11 @@ CHECKS = (
     input_that_was_taken_in_is_acked,
     a_run_without_a_claim_takes_input_in,
     a_message_that_a_waiting_run_takes_in_names_it,
+    a_message_that_a_waiting_run_takes_in_as_it_ends_names_it,
     input_that_was_taken_back_meanwhile_stops_no_run,
     only_queued_input_of_the_thread_is_taken_in,
     a_commit_queues_dispatches,
+    a_commit_queues_nothing_on_another_thread,
     what_a_commit_queues_again_is_there_once,
     a_commit_that_cannot_queue_does_nothing,
     a_full_thread_still_takes_what_a_commit_owes,

@@ -26,6 +26,7 @@ from .writing import refusal
 EvalCheck = Callable[[EvalStore], Coroutine[Any, Any, None]]
 _REFUSED = 5
 _MANY = 200
+_PAGED = 7
 
 
 def _revision(revision: int = 1, dataset_id: str = "refunds", **more: Any) -> DatasetRevision:
@@ -100,6 +101,20 @@ async def many_eval_objects_are_loaded_at_once(store: EvalStore) -> None:
     objects = dict(encode_eval_object(f"case {no}") for no in range(_MANY))
     await store.put_eval_objects(objects)
     assert await store.load_eval_objects([*objects, "11" * 32]) == objects
+
+
+async def objects_are_listed_by_hash_page_by_page(store: EvalStore) -> None:
+    """Each once, also those that were written again; those that were deleted are not listed."""
+    objects = dict(encode_eval_object({"n": number}) for number in range(_PAGED))
+    await store.put_eval_objects(objects)
+    await store.put_eval_objects(dict(list(objects.items())[:2]))
+    found, after = list[str](), ""
+    while page := await store.list_eval_objects(after=after, limit=3):
+        found += page
+        after = page[-1]
+    assert found == sorted(objects)
+    await store.delete_eval_objects(found[:1])
+    assert await store.list_eval_objects() == tuple(found[1:])
 
 
 async def objects_are_found_by_their_thread_and_user(store: EvalStore) -> None:
@@ -224,6 +239,39 @@ async def revisions_are_listed_newest_first(store: EvalStore) -> None:
     assert await store.list_dataset_revisions("other") == ()
 
 
+async def a_dataset_is_removed_with_all_its_revisions(store: EvalStore) -> None:
+    """For good, and no other one; it may be made again from its first revision."""
+    for no in (1, 2):
+        await store.save_dataset(_revision(no), no - 1)
+    await store.save_dataset(_revision(1, "other"), 0)
+    assert await store.delete_dataset("refunds") == len((1, 2))
+    assert await store.load_dataset("refunds") is None
+    assert await store.list_dataset_revisions("refunds") == ()
+    assert [it.dataset_id for it in await store.list_datasets()] == ["other"]
+    assert await store.delete_dataset("refunds") == 0
+    await store.save_dataset(_revision(1), 0)
+
+
+async def an_eval_is_removed_with_its_items(store: EvalStore) -> None:
+    """For good, and no other one; an eval that takes its id has none of its items."""
+    for name in ("e1", "e2", "e3"):
+        await store.create_eval(_eval(name))
+        await store.put_eval_item(name, _item(0))
+        await store.put_eval_item(name, _item((1 << 32) - 1))
+    # The newest one: a store may give its number to the next.
+    assert await store.delete_eval("e3")
+    assert not await store.delete_eval("e3")
+    assert await store.load_eval("e3") is None
+    assert await store.list_eval_items("e3") == ()
+    for name in ("e1", "e2"):
+        assert [it.number for it in await store.list_eval_items(name)] == [0, (1 << 32) - 1], name
+    await store.create_eval(_eval("e3"))
+    assert await store.list_eval_items("e3") == ()
+    listed = await store.list_evals(EvalQuery())
+    assert [it.eval_id for _, it in listed] == ["e3", "e2", "e1"]
+    assert len({no for no, _ in listed}) == len(listed)
+
+
 async def an_eval_id_is_used_once(store: EvalStore) -> None:
     """The second one is refused, and the first stays."""
     await store.create_eval(_eval(planned=3))
@@ -259,6 +307,12 @@ async def evals_are_listed_newest_first(store: EvalStore) -> None:
     (first, _), (second, _), _ = await store.list_evals(EvalQuery())
     assert first > second
     assert await find(before_no=second) == ["e1"]
+    # A list by status has what the status is now.
+    running = _eval("e1", status=EvalStatus.RUNNING)
+    assert await store.update_eval(running, was=EvalStatus.PLANNED)
+    assert await find(status="planned") == ["e2"]
+    assert await find(status="running") == ["e1"]
+    assert await find(status="running", dataset_id="other") == []
 
 
 async def an_item_is_written_once(store: EvalStore) -> None:
@@ -269,6 +323,19 @@ async def an_item_is_written_once(store: EvalStore) -> None:
     assert not await store.put_eval_item("e1", first)
     assert not await store.put_eval_item("e1", _item(text="other"))
     assert await store.list_eval_items("e1") == (first,)
+
+
+async def an_item_and_its_scores_are_written_together(store: EvalStore) -> None:
+    """With a score that is refused there is no item; a writer that comes later adds no scores."""
+    await store.create_eval(_eval())
+    bad = [_score(), _score(value=float("nan"))]
+    await refusal(InvalidRecord, store.put_eval_item("e1", _item(), bad))
+    await refusal(UnknownEval, store.put_eval_item("e2", _item(), [_score()]))
+    assert await store.list_eval_items("e1") == ()
+    assert await store.list_scores(ScoreQuery()) == ()
+    assert await store.put_eval_item("e1", _item(), [_score(), _score(scorer="judge")])
+    assert not await store.put_eval_item("e1", _item(), [_score(scorer="late")])
+    assert [it.scorer for it in await store.list_scores(ScoreQuery())] == ["judge", "exact"]
 
 
 async def one_of_many_writers_of_an_item_wins(store: EvalStore) -> None:
@@ -358,6 +425,7 @@ CHECKS: tuple[EvalCheck, ...] = (
     equal_values_are_one_object,
     bytes_under_another_hash_are_refused,
     many_eval_objects_are_loaded_at_once,
+    objects_are_listed_by_hash_page_by_page,
     objects_are_found_by_their_thread_and_user,
     deleted_objects_are_gone_with_their_sources,
     a_dataset_comes_back_as_it_was,
@@ -365,10 +433,13 @@ CHECKS: tuple[EvalCheck, ...] = (
     one_of_many_writers_gets_the_next_revision,
     datasets_are_listed_by_id_in_their_newest_revision,
     revisions_are_listed_newest_first,
+    a_dataset_is_removed_with_all_its_revisions,
+    an_eval_is_removed_with_its_items,
     an_eval_id_is_used_once,
     an_eval_is_replaced_only_from_the_status_it_had,
     evals_are_listed_newest_first,
     an_item_is_written_once,
+    an_item_and_its_scores_are_written_together,
     one_of_many_writers_of_an_item_wins,
     an_item_needs_its_eval_and_a_place,
     items_are_listed_in_the_order_of_the_plan,

@@ -38,7 +38,10 @@ Q = TypeVar("Q", MessageQuery, ThreadQuery, RunQuery)
 
 
 async def recent_threads_come_first(store: Store) -> None:
-    """By update time, else creation time, else last; ties by id."""
+    """By update time, else creation time, else last; ties by id.
+
+    A commit within a minute of the one before may leave a thread where it is.
+    """
     times: tuple[tuple[str, int | None, int | None], ...] = (
         ("d", 5, 100),
         ("c", 300, None),
@@ -51,7 +54,7 @@ async def recent_threads_come_first(store: Store) -> None:
         metadata = ThreadMetadata(created_at=created_at, updated_at=updated_at)
         await store.save_thread(Thread(id=thread_id, metadata=metadata))
     assert await _thread_ids(store) == ["c", "e", "f", "d", "a", "b"]
-    await Writer(store, "a").commit(committed_at=1000)
+    await Writer(store, "a").commit(committed_at=100_000)
     assert await _thread_ids(store) == ["a", "c", "e", "f", "d", "b"]
 
 

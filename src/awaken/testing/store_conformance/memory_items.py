@@ -295,7 +295,47 @@ async def odd_words_are_only_words(engine: MemoryEngine) -> None:
     assert len(await engine.search(ANN, words, 99)) == len(words)
 
 
+async def vectors_are_filled_in_later(engine: MemoryEngine) -> None:
+    """Items without a vector of a model are listed with their partitions, and get one each."""
+    place = knowledge_collection(None, "docs")
+    await engine.add(ANN, [_item("a"), _item("b", vector=_vector(1, 0), model="m")], limit=MANY)
+    await engine.add(BOB, [_item("a"), _item("c", vector=_vector(0, 1), model="old")], limit=MANY)
+    await engine.add(place, [_item("p", group="doc", position=1)], limit=MANY)
+    await engine.add(ANN, [_item("gone", expires_at=LONG_AGO)], limit=MANY)
+    counts = await engine.count_vectors()
+    assert (counts.items, dict(counts.vectors)) == (5, {"m": 1, "old": 1})
+    found = await engine.list_unembedded("m", limit=9)
+    wanted = [(ANN, "a"), (BOB, "a"), (BOB, "c"), (place, "p")]
+    assert [(it.partition, it.item.id) for it in found] == wanted
+    (second,) = await engine.list_unembedded("m", after=found[0].place, limit=1)
+    assert second == found[1]
+    for it in found:
+        other = BOB if it.partition == ANN else ANN
+        lost = knowledge_collection("none", "such")
+        for _ in range(2):
+            assert await engine.save_vectors(it.partition, "m", [(it.item, _vector(1, 1))]) == 1
+        assert await engine.save_vectors(lost, "m", [(it.item, _vector(1, 1))]) == 0
+        if it.item.id in ("c", "p"):
+            assert await engine.save_vectors(other, "m", [(it.item, _vector(1, 1))]) == 0
+    assert await engine.list_unembedded("m", limit=9) == ()
+    assert dict((await engine.count_vectors()).vectors) == {"m": 5}
+    if (await engine.read_vector_support()).is_there:
+        assert _names(await engine.search_vectors(BOB, _vector(1, 1), "m", 9)) == ["a", "c"]
+
+
+async def a_vector_of_an_earlier_text_is_not_kept(engine: MemoryEngine) -> None:
+    """An item that was changed or deleted since it was read is left as it is."""
+    await engine.add(ANN, [_item("a"), _item("b")], limit=MANY)
+    read = await engine.list_unembedded("m", limit=9)
+    await engine.update(ANN, _item("a", "other"))
+    await engine.delete(ANN, ["b"])
+    assert await engine.save_vectors(ANN, "m", [(it.item, _vector(1, 1)) for it in read]) == 0
+    assert (await engine.count_vectors()).vectors == {}
+
+
 CHECKS: tuple[MemoryCheck, ...] = (
+    vectors_are_filled_in_later,
+    a_vector_of_an_earlier_text_is_not_kept,
     an_item_comes_back_as_it_was,
     an_equal_item_is_kept_once,
     a_list_continues_after_an_item,

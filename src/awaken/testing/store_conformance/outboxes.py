@@ -7,10 +7,32 @@ from typing import Any
 from msgspec.structs import replace
 
 from awaken.contracts.errors import VersionConflict
+from awaken.contracts.lifecycle import Failed, NaturalEnd
+from awaken.contracts.runs.threads import Thread
 from awaken.contracts.storage.dispatch import Purged
-from awaken.contracts.storage.store import OutboxEntry, Store
+from awaken.contracts.storage.outbox import (
+    THREAD_DELETED,
+    ReportToParent,
+    ThreadMessage,
+    decode_command,
+    deletion_report_id,
+)
+from awaken.contracts.storage.store import DeleteStrategy, OutboxEntry, Store
+from awaken.contracts.tasks import TaskInfo
 
-from .writing import DONE, LONG_MS, SHORT_MS, THREAD, Writer, build_user_message, elapse, run
+from .writing import (
+    DONE,
+    LONG_MS,
+    SHORT_MS,
+    THREAD,
+    WAITING,
+    Writer,
+    build_user_message,
+    elapse,
+    run,
+)
+
+_PARENT = {"parent_thread_id": "parent", "parent_run_id": "run-p"}
 
 RIVALS = 16
 FAR_MS = 9_999_999_999_999
@@ -186,6 +208,81 @@ async def a_deleted_thread_keeps_what_it_promised(store: Store) -> None:
     assert await store.list_outbox() == ()
 
 
+async def a_deleted_child_answers_its_parent(store: Store) -> None:
+    """The transaction that deletes a thread tells the parent of its open run that it has ended."""
+    await store.save_thread(Thread(id="parent"))
+    for thread_id, task in ((THREAD, None), ("thread-2", TaskInfo(name="task"))):
+        waiting = run(f"run of {thread_id}", WAITING, thread_id=thread_id, task=task, **_PARENT)
+        await Writer(store, thread_id).commit(run=waiting)
+        await store.delete_thread(thread_id)
+    report, message = [decode_command(it.payload) for it in await store.list_outbox()]
+    assert isinstance(report, ReportToParent)
+    assert report.child is not None
+    assert report.child.status is DONE
+    assert isinstance(report.child.termination, Failed)
+    assert report.child.termination.code == THREAD_DELETED
+    assert isinstance(message, ThreadMessage)
+    assert message.thread_id == _PARENT["parent_thread_id"]
+    assert message.payload["status"] == "failed"
+
+
+async def a_deleted_delegate_that_had_ended_is_reported_while_its_parent_is_open(
+    store: Store,
+) -> None:
+    """The parent may be executed again and ask for it: it gets what the run answered."""
+    above = Writer(store, "parent")
+    await above.commit(run=run("run-p", thread_id="parent"))
+    for child_id, task in (("a", None), ("b", TaskInfo(name="task")), ("c", None)):
+        ended = run(child_id, DONE, thread_id=child_id, final_output="42", task=task, **_PARENT)
+        await Writer(store, child_id).commit(run=replace(ended, termination=NaturalEnd()))
+    for child_id in ("a", "b"):
+        await store.delete_thread(child_id)
+    (entry,) = await store.list_outbox()
+    assert entry.entry_id == deletion_report_id("a")
+    report = decode_command(entry.payload)
+    assert isinstance(report, ReportToParent)
+    assert (report.parent_thread_id, report.parent_run_id) == ("parent", "run-p")
+    assert report.child is not None
+    assert (report.child.final_output, report.child.termination) == ("42", NaturalEnd())
+    await above.commit(run=run("run-p", DONE, thread_id="parent", termination=NaturalEnd()))
+    await store.delete_thread("c")
+    assert await store.list_outbox() == (entry,), "a run that has ended asks for nothing"
+
+
+async def the_report_of_a_deleted_child_is_deleted_with_its_parent(store: Store) -> None:
+    """What is put off as well as what is due; what others are told stays."""
+    await Writer(store, "parent").commit(run=run("run-p", thread_id="parent"), outbox=(_mail("m"),))
+    for child_id in ("a", "b"):
+        child = run(child_id, WAITING, thread_id=child_id, **_PARENT)
+        await Writer(store, child_id).commit(run=child)
+        await store.delete_thread(child_id)
+    kept = await store.find_outbox(deletion_report_id("a"))
+    assert kept is not None
+    assert await store.save_outbox(replace(kept, delays=1, due_at=FAR_MS))
+    await store.delete_thread("parent")
+    assert await store.list_outbox(pause_max_ms=0) == (_mail("m"),)
+
+
+async def an_entry_is_found_by_its_id(store: Store) -> None:
+    """Whether it is due, put off or given up; not once it was sent."""
+    entries = (_mail("due"), _mail("late", due_at=FAR_MS, delays=3), _mail("dead", is_dead=True))
+    await Writer(store).commit(outbox=entries)
+    for entry in entries:
+        assert await store.find_outbox(entry.entry_id) == entry
+    await store.delete_outbox(("due",))
+    assert await store.find_outbox("due") is None
+    assert await store.find_outbox("unknown") is None
+
+
+async def threads_that_are_deleted_together_tell_each_other_nothing(store: Store) -> None:
+    """Nothing is sent to a parent that is deleted with its child, nor by a run without a parent."""
+    await Writer(store, "parent").commit(run=run("run-p", WAITING, thread_id="parent"))
+    await Writer(store).commit(run=run("run-c", WAITING, **_PARENT))
+    await store.delete_thread("parent", DeleteStrategy.CASCADE)
+    assert await store.load_thread(THREAD) is None
+    assert await store.list_outbox() == ()
+
+
 async def a_purge_leaves_what_was_not_sent(store: Store) -> None:
     """Its commit and its run may be gone; the command stays, also one that failed and waits."""
     writer = Writer(store)
@@ -242,6 +339,11 @@ CHECKS = (
     what_was_given_up_may_be_tried_again,
     what_was_sent_does_not_come_back,
     a_deleted_thread_keeps_what_it_promised,
+    a_deleted_child_answers_its_parent,
+    a_deleted_delegate_that_had_ended_is_reported_while_its_parent_is_open,
+    the_report_of_a_deleted_child_is_deleted_with_its_parent,
+    an_entry_is_found_by_its_id,
+    threads_that_are_deleted_together_tell_each_other_nothing,
     a_purge_leaves_what_was_not_sent,
     a_purge_removes_what_was_given_up_before,
 )

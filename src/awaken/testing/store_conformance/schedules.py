@@ -11,6 +11,7 @@ from awaken.contracts.runs.records import RunRequest
 from awaken.contracts.runs.threads import Thread
 from awaken.contracts.storage.dispatch import DispatchStatus, RunDispatch
 from awaken.contracts.storage.queries import FiringQuery, Order, ScheduleQuery, at_cursor
+from awaken.contracts.storage.schedule_errors import ScheduleChanged
 from awaken.contracts.storage.schedules import (
     Creator,
     Firing,
@@ -19,7 +20,6 @@ from awaken.contracts.storage.schedules import (
     IntervalTiming,
     RunTarget,
     Schedule,
-    ScheduleChanged,
     ScheduleSpec,
     ScheduleStatus,
     ScheduleStore,
@@ -76,6 +76,9 @@ async def a_schedule_comes_back_as_it_was(store: StoreWithSchedules) -> None:
     assert abs(made.created_at - await store.now_ms()) < 60_000
     assert await store.find_schedule("daily") == made
     assert await store.find_schedule("other") is None
+    planned = msgspec.structs.replace(_schedule("planned"), created_at=made.created_at - 5)
+    kept = await store.add_schedule(planned)
+    assert (kept.created_at, kept.updated_at >= made.updated_at) == (planned.created_at, True)
 
 
 async def a_schedule_id_is_used_once(store: StoreWithSchedules) -> None:

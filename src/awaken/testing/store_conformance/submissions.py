@@ -131,6 +131,16 @@ async def requests_without_a_hash_are_compared_themselves(store: Store) -> None:
     assert await store.enqueue(again) == first
     other = msgspec.structs.replace(again, request=RunRequest(agent_id="other"))
     await refusal(DedupeConflict, store.enqueue(other))
+    # So it is under one dispatch id.
+    plain = dispatch("d-3", request_hash="")
+    known = await store.enqueue(plain)
+    assert await store.enqueue(plain) == known
+    for changed in (
+        msgspec.structs.replace(plain, request=RunRequest(agent_id="other")),
+        msgspec.structs.replace(plain, mode=InputMode.STEER),
+    ):
+        await refusal(AlreadyExists, store.enqueue(changed))
+    assert await store.count_queued() == 2
 
 
 async def a_dedupe_key_belongs_to_its_thread(store: Store) -> None:
@@ -256,6 +266,16 @@ async def dispatches_are_listed_oldest_first(store: Store) -> None:
         page = await store.list_dispatches(query)
         assert [found.dispatch_id for found in page.items] == expected, query
         assert page.total == len(expected)
+    taken = await claim(store)
+    for status in DispatchStatus:
+        page = await store.list_dispatches(DispatchQuery(status=status))
+        found_all = {it.dispatch_id: it.status for it in page.items}
+        assert set(found_all.values()) <= {status}, status
+        assert (taken.dispatch_id in found_all) is (status is CLAIMED), status
+        assert ("d-2" in found_all) is (status is DispatchStatus.CANCELLED), status
+    await store.release(taken.dispatch_id, taken.claim_token or "")
+    over = await store.list_dispatches(DispatchQuery(status=DispatchStatus.ACKED))
+    assert [it.dispatch_id for it in over.items] == [taken.dispatch_id]
     query = DispatchQuery(limit=3)
     first = await store.list_dispatches(query)
     second = await store.list_dispatches(at_cursor(query, first.next_cursor or ""))

@@ -67,7 +67,9 @@ async def whatever_creates_a_thread_names_its_tenant(store: Store) -> None:
     await store.enqueue(_build_dispatch("d-1", "@ann:queued", " ann "))
     then = _build_dispatch("d-2", "@ann:interrupted", "ann")
     await store.interrupt("@ann:interrupted", "user", then=then)
-    await Writer(store, "operator").commit(enqueued=(_build_dispatch("d-3", "@ann:owed", "ann"),))
+    owed = _build_dispatch("d-3", "@ann:owed", "ann")
+    await Writer(store, "@ann:owed").commit(enqueued=(owed,))
+    await store.save_thread(Thread(id="operator"))
     # A caller that names no tenant makes it for the one that the id names.
     await store.save_thread(Thread(id="@ann:made"))
     for name in ("saved", "ran", "edited", "queued", "interrupted", "owed", "made"):
@@ -161,7 +163,6 @@ async def a_tenant_writes_only_its_own(store: Store) -> None:
         assert (error.thread_id, str(error)) == (thread_id, f"thread not found: {thread_id}")
         await writer.expect_refusal(UnknownThread, thread=foreign)
         await writer.expect_refusal(UnknownThread, enqueued=(theirs,))
-        await Writer(store, "other").expect_refusal(UnknownThread, enqueued=(theirs,))
         before = await read_everything(store)
         await refusal(UnknownThread, store.save_thread(foreign))
         await refusal(UnknownThread, store.enqueue(theirs))
@@ -170,8 +171,8 @@ async def a_tenant_writes_only_its_own(store: Store) -> None:
 
 
 async def one_commit_cannot_make_a_thread_for_two(store: Store) -> None:
-    """Not its own thread, and not one on which it queues something."""
-    rivals = tuple(_build_dispatch(f"d-{name}", "@ann:new", name) for name in ("ann", "bob"))
+    """Not by what it queues, and not by its run."""
+    rivals = tuple(_build_dispatch(f"d-{name}", MINE, name) for name in ("ann", "bob"))
     writer = Writer(store, MINE)
     await writer.expect_refusal(UnknownThread, enqueued=rivals)
     mine = run("@ann:1", thread_id=MINE, tenant_id="ann")

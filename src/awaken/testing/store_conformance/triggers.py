@@ -10,12 +10,12 @@ from awaken.contracts.runs.records import RunRequest
 from awaken.contracts.runs.threads import Thread
 from awaken.contracts.storage.dispatch import RunDispatch
 from awaken.contracts.storage.queries import DeliveryQuery, Order, TriggerQuery, at_cursor
+from awaken.contracts.storage.schedule_errors import ScheduleChanged
 from awaken.contracts.storage.schedules import (
     Creator,
     DeliveryOutcome,
     HookDelivery,
     RunTarget,
-    ScheduleChanged,
     SignatureScheme,
     Trigger,
     TriggerSpec,

@@ -54,6 +54,14 @@ def test_the_first_end_stands() -> None:
     assert answer_of(view.task) == "whole"
 
 
+def test_a_question_that_the_whole_task_no_longer_asks_is_over() -> None:
+    for state in ("WORKING", "COMPLETED"):
+        view = after(TaskView(task()), moved("INPUT_REQUIRED"), moved("WORKING"))
+        assert view.state is TaskState.INPUT_REQUIRED
+        view.replace(task(state))
+        assert view.state is TaskState(f"TASK_STATE_{state}")
+
+
 def test_a_task_never_goes_back_to_submitted() -> None:
     view = after(TaskView(task("SUBMITTED")), moved("WORKING"), moved("SUBMITTED"))
     assert view.state is TaskState.WORKING

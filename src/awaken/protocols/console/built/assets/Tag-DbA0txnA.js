@@ -1,1 +1,0 @@
-import{t as e}from"./jsx-runtime-D--Mv5WS.js";var t={tag:`_tag_v7u8m_1`},n=e();function r({color:e=`gray`,children:r,icon:i}){return(0,n.jsxs)(`span`,{className:t.tag,"data-color":e,children:[i,r]})}export{r as t};

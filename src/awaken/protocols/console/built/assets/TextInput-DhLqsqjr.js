@@ -1,1 +1,0 @@
-import{a as e,n as t}from"./polymorphic-factory-CUiAyE6r.js";import{in as n}from"./index-B7CgY2m-.js";import{t as r}from"./jsx-runtime-D--Mv5WS.js";var i=r(),a=t(t=>{let r=e([`Input`,`InputWrapper`,`TextInput`],null,t);return(0,i.jsx)(n,{component:`input`,...r,__staticSelector:`TextInput`})});a.classes=n.classes,a.displayName=`@mantine/core/TextInput`;export{a as t};

@@ -1,1 +1,0 @@
-import{ut as e}from"./index-B7CgY2m-.js";import{g as t,p as n}from"./jsx-runtime-D--Mv5WS.js";var r=t(n(),1);function i(){let t=e();return(0,r.useCallback)(e=>void t({to:`.`,search:t=>({...t,...e}),replace:!0}),[t])}export{i as t};

@@ -1,1 +1,0 @@
-import{$ as e,Bt as t,h as n,m as r,tt as i}from"./index-B7CgY2m-.js";var a={"aria-label":r.close};function o(e){t.show({message:e,color:`teal`,closeButtonProps:a})}function s(r){let o=r instanceof e?r.requestId:null;t.show({title:i(r),message:o===null?void 0:n.requestId(o),color:`red`,autoClose:1e4,closeButtonProps:a})}export{s as n,o as t};
