@@ -121,6 +121,26 @@ test("a page that is first visited while the server is away comes when it is bac
   }
 });
 
+test("a machine without a network still shows its own server: the browser's word that it is offline stops nothing", async ({ page, server }) => {
+  const run = await server.run("default", "Before the network went away");
+  await open(page, server, "/threads");
+  // What the browser says when the last interface but the loopback one is gone.
+  await page.evaluate(() => {
+    Object.defineProperty(navigator, "onLine", { configurable: true, get: () => false });
+    dispatchEvent(new Event("offline"));
+  });
+  try {
+    await visit(page, `/runs/${run.run_id}?tab=transcript`);
+    await expect(page.getByText("Before the network went away").first()).toBeVisible();
+    await expect(page.getByRole("alert")).toHaveCount(0);
+  } finally {
+    await page.evaluate(() => {
+      Reflect.deleteProperty(navigator, "onLine");
+      dispatchEvent(new Event("online"));
+    });
+  }
+});
+
 test("a name in the address that every object has chooses no view", async ({ page, server }) => {
   const { thread_id: threadId } = await server.run("default", "Hello");
   await enter(page, server, "/settings");

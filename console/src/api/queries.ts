@@ -14,13 +14,15 @@ export type ResourceKind =
 export const queryClient = new QueryClient({
   defaultOptions: {
     queries: {
+      // The server may be this machine: whether it can be reached is found by asking it, not by the browser's word on the network.
+      networkMode: "always",
       staleTime: 5_000,
       refetchInterval: REFETCH_MS,
       refetchOnWindowFocus: true,
       // Reads are repeated when the server was not reached or failed; a refusal is an answer.
       retry: (failures, error) => failures < 2 && !(error instanceof ApiError && error.status < 500),
     },
-    mutations: { retry: false },
+    mutations: { networkMode: "always", retry: false },
   },
 });
 
