@@ -15,7 +15,7 @@ COMPILE_LIST := uv pip compile --quiet --universal --generate-hashes --no-header
 # keep it.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: serve test check lint types pytest interop torture console console-built console-checked console-types console-dev console-test console-unit console-browser console-bench docs bench bench-stalls bench-peers constraints clean
+.PHONY: serve ready test check lint types pytest interop torture console console-built console-checked console-types console-dev console-test console-unit console-browser console-bench docs bench bench-stalls bench-peers constraints clean
 
 serve: $(VENV)/serving
 	$(BIN)/awaken serve $(ARGS)
@@ -37,10 +37,12 @@ types: $(VENV)/ready
 pytest: $(VENV)/ready
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
+# All that the checks install. After it they need no network but the loopback interface.
+ready: $(VENV)/ready $(CLIENTS)/ready tests/interop/node_modules/ready console/node_modules/ready
+
 # The other side's own clients against our server: npm packages on the Node that comes as a wheel,
 # and Python packages in an environment of their own.
-interop: $(VENV)/ready $(CLIENTS)/ready
-	cd tests/interop && PATH="$(CURDIR)/$(BIN):$$PATH" npm install --no-save --ignore-scripts --no-audit --no-fund --loglevel=error
+interop: $(VENV)/ready $(CLIENTS)/ready tests/interop/node_modules/ready
 	AWAKEN_INTEROP=1 $(BIN)/python -m pytest tests/interop
 
 # The console: `console/` becomes files of the package, which are committed, so that serving needs no Node. The types
@@ -78,10 +80,6 @@ console-browser: console-built
 # How fast its pages are: the first one, a run of 10,000 events, a fast chat.
 console-bench: console
 	cd console && PATH="$(CURDIR)/$(BIN):$$PATH" node --experimental-transform-types --no-warnings tests/bench_pages.ts
-
-console/node_modules/ready: $(VENV)/ready console/package-lock.json
-	cd console && PATH="$(CURDIR)/$(BIN):$$PATH" npm install --no-save --ignore-scripts --no-audit --no-fund --loglevel=error
-	touch $@
 
 # The documentation as a site, in a folder for this version: site/<version>/index.html.
 docs: $(VENV)/ready
@@ -123,6 +121,11 @@ $(CLIENTS)/ready: tests/interop/python_clients/requirements.txt
 	$(CLIENTS)/bin/pip install --quiet --disable-pip-version-check --no-deps -r $<
 	touch $@
 
+# Node comes as a wheel.
+tests/interop/node_modules/ready console/node_modules/ready: %/node_modules/ready: $(VENV)/ready %/package-lock.json
+	cd $* && PATH="$(CURDIR)/$(BIN):$$PATH" npm install --no-save --ignore-scripts --no-audit --no-fund --loglevel=error
+	touch $@
+
 # Needs `uv`; run it after changing dependencies. The list for serving is a part of the full one.
 constraints:
 	echo pip | $(COMPILE_LIST) - -o constraints-pip.txt
@@ -131,4 +134,4 @@ constraints:
 	echo flit-core | $(COMPILE_LIST) --extra mcp --extra acp --extra postgres --extra nats pyproject.toml - -c constraints.txt -o deploy/requirements.txt
 
 clean:
-	rm -rf $(VENV) $(CLIENTS) console/node_modules .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache dist
+	rm -rf $(VENV) $(CLIENTS) console/node_modules tests/interop/node_modules .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache dist
