@@ -17,6 +17,8 @@ from awaken.contracts.phases import Phase
 from awaken.contracts.plugins import plugin
 from awaken.stores import MemoryStore, PostgresStore, SqliteStore, Store
 
+# The first test waits for the type checker, which reads the whole package when it has no cache yet.
+pytestmark = pytest.mark.timeout(450)
 ROOT = Path(__file__).parents[2]
 _REPORTED = re.compile(r":(\d+): error:")
 
