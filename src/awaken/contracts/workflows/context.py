@@ -12,6 +12,8 @@ from .steps import LONGEST_S, ApprovalAnswer, StepRetry
 
 T = TypeVar("T")
 P = ParamSpec("P")
+_PAUSES = {"first_ms": LONGEST_S * 1000, "factor": 1_000_000, "longest_ms": LONGEST_S * 1000}
+"""The largest numbers of a retry policy; the smallest are 0."""
 
 
 class WorkflowSteps(Protocol):
@@ -387,17 +389,42 @@ def to_retry(retry: StepRetry | int | None) -> StepRetry | None:
     policy = StepRetry(attempts=retry) if isinstance(retry, int) else retry
     if policy is not None and policy.attempts < 1:
         raise WorkflowMisuse(problem=f"retry={policy.attempts}: a step is tried once at least.")
+    if policy is not None:
+        check_pauses(policy)
     return policy
+
+
+def check_pauses(policy: StepRetry) -> None:
+    """Check the pauses of a retry policy: one that no clock can wait for would stop the run.
+
+    Raises:
+        WorkflowMisuse: One is negative, no number, or longer than a clock can show.
+    """
+    for name, limit in _PAUSES.items():
+        value = getattr(policy, name)
+        check_number(f"StepRetry.{name}", value)
+        if not 0 <= value <= limit:
+            raise WorkflowMisuse(problem=f"StepRetry.{name}={value}: it is 0 to {limit}.")
 
 
 def check_text(what: str, value: object) -> None:
     """Check a text before it is written: a journal with anything else could not be read.
 
     Raises:
-        WorkflowMisuse: It is none.
+        WorkflowMisuse: It is none, or no store can keep it.
     """
     if not isinstance(value, str):
         raise WorkflowMisuse(problem=f"{what} is a text, not {type(value).__name__}.")
+    if value.isascii():
+        return
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        problem = (
+            f"{what} has half of a surrogate pair (character {error.start + 1}), which is no text; "
+            "decode what it is made of with errors='replace'."
+        )
+        raise WorkflowMisuse(problem=problem) from error
 
 
 def check_number(what: str, value: object) -> None:
