@@ -112,3 +112,19 @@ def test_a_step_is_tried_thousands_of_times() -> None:
 )
 def test_pauses_grow_to_the_longest(policy: StepRetry, failures: int, pause_ms: int) -> None:
     assert policy.pause_ms(failures) == pause_ms
+
+
+def test_a_result_without_a_json_form_is_an_invalid_result_and_no_internal_error() -> None:
+    @workflow
+    async def leak(ctx: WorkflowContext) -> Any:
+        return object()
+
+    async def main() -> None:
+        async with AgentRuntime([leak]) as runtime:
+            with pytest.raises(RunFailed, match="type 'object' has no JSON form") as caught:
+                await runtime.run("leak", {})
+            assert caught.value.cause_code == "workflow_result_invalid"
+
+    asyncio.run(main())
+    said = fail(lambda ctx: ctx.call("any", x=object()))
+    assert "has no JSON form: values of type 'object'" in said

@@ -341,18 +341,28 @@ class _Abandoned(msgspec.Struct, gc=False, eq=False):
 
 
 def check_branches(branches: tuple[Any, ...]) -> None:
-    """Check that branches are coroutines that have not begun.
+    """Check that branches are coroutines that have not begun, each a branch of its own.
 
     Raises:
         WorkflowMisuse: One is not; the others are closed.
     """
-    if all(asyncio.iscoroutine(it) for it in branches):
-        return
-    for it in branches:
-        if asyncio.iscoroutine(it):
-            it.close()
-    problem = "ctx.gather and ctx.race take coroutines, such as ctx.call(…), and no tasks."
-    raise WorkflowMisuse(problem=problem)
+    try:
+        seen: set[int] = set()
+        for it in branches:
+            if not asyncio.iscoroutine(it):
+                problem = "ctx.gather and ctx.race take coroutines, such as ctx.call(…), no tasks."
+                raise WorkflowMisuse(problem=problem)
+            if id(it) in seen:
+                problem = f"{it!r} is two branches of ctx.gather or ctx.race; make another one."
+                raise WorkflowMisuse(problem=problem)
+            seen.add(id(it))
+            if isinstance(it, WorkflowOperation):
+                it.check_unused()
+    except WorkflowMisuse:
+        for it in branches:
+            if asyncio.iscoroutine(it):
+                it.close()
+        raise
 
 
 def raise_error(task: "asyncio.Task[Any]") -> None:

@@ -6,8 +6,8 @@ difference is found before anything happens.
 """
 
 import asyncio
+import sys
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
-from sys import getrefcount
 from typing import Any, NoReturn, Protocol, TypeVar
 
 from awaken.authoring.workflows import Workflow
@@ -49,7 +49,7 @@ _FRONTIER = ":frontier"
 
 
 def _count_references(made: Mapping[int, object]) -> list[int]:
-    return [getrefcount(it) for it in made.values()]
+    return [sys.getrefcount(it) for it in made.values()]
 
 
 _DROPPED = _count_references({0: object()})[0]
@@ -210,7 +210,12 @@ class WorkflowEntry:
             return
         counts = _count_references(branch.unawaited)
         for made, count in zip(tuple(branch.unawaited.values()), counts, strict=True):
-            if count <= _DROPPED:
+            if count > _DROPPED:
+                continue
+            if made.was_lost_to(sys.exception()):
+                # What code that failed has left: what it does about that must not fail as well.
+                made.close()
+            else:
                 self._fail(made.explain())
 
     # --- a step ---

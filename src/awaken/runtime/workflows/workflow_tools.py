@@ -168,7 +168,7 @@ def to_step_form(what: str, value: Any) -> Any:
     try:
         return to_exact_form(value)
     except ToolInternalError as error:
-        raise WorkflowMisuse(problem=f"{what} has no JSON form: {error}.") from error
+        raise WorkflowMisuse(problem=f"{what} has no JSON form: {error.message}.") from error
 
 
 def check_size(what: str, data: T, limit: int = RESULT_BYTES) -> T:
