@@ -349,20 +349,24 @@ def check_branches(branches: tuple[Any, ...]) -> None:
     try:
         seen: set[int] = set()
         for it in branches:
-            if not asyncio.iscoroutine(it):
-                problem = "ctx.gather and ctx.race take coroutines, such as ctx.call(…), no tasks."
-                raise WorkflowMisuse(problem=problem)
-            if id(it) in seen:
-                problem = f"{it!r} is two branches of ctx.gather or ctx.race; make another one."
-                raise WorkflowMisuse(problem=problem)
-            seen.add(id(it))
-            if isinstance(it, WorkflowOperation):
-                it.check_unused()
+            _check_branch(it, seen)
     except WorkflowMisuse:
         for it in branches:
             if asyncio.iscoroutine(it):
                 it.close()
         raise
+
+
+def _check_branch(branch: Any, seen: set[int]) -> None:
+    if not asyncio.iscoroutine(branch):
+        problem = "ctx.gather and ctx.race take coroutines, such as ctx.call(…), no tasks."
+        raise WorkflowMisuse(problem=problem)
+    if id(branch) in seen:
+        problem = f"{branch!r} is two branches of ctx.gather or ctx.race; make another one."
+        raise WorkflowMisuse(problem=problem)
+    seen.add(id(branch))
+    if isinstance(branch, WorkflowOperation):
+        branch.check_unused()
 
 
 def raise_error(task: "asyncio.Task[Any]") -> None:
