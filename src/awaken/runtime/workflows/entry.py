@@ -29,6 +29,7 @@ from awaken.contracts.workflows.operations import WorkflowOperation
 from awaken.contracts.workflows.steps import (
     STEPS_MAX,
     StepKind,
+    read_path,
 )
 from awaken.runtime.journal.leases import RunHandedOver
 from awaken.runtime.primitives.signals import WakeSignal
@@ -151,8 +152,11 @@ class WorkflowEntry:
         if not is_released:
             return
         paths = [it.removesuffix(_FRONTIER) for it in self.branches.waits if it.endswith(_FRONTIER)]
-        # Not as they arrived: what was due first is settled first, in every process.
-        for path in sort_answers(paths, tickets):
+        # First those that go on waiting: an event that is there is theirs, and not of a branch
+        # that wakes up with it. Then, not as they arrived, what was due first is settled first.
+        asked = {read_path(it) for it, ticket in tickets.items() if ticket.decision is None}
+        order = sort_answers(paths, tickets)
+        for path in sorted(order, key=lambda it: it not in asked):
             self.branches.release(f"{path}{_FRONTIER}")
 
     async def leave(self, timeout_s: float) -> None:
