@@ -317,7 +317,9 @@ class LiveSteps:
         if step.record is None:
             message_id = self._announce(call)
             if step.kind is StepKind.WAIT_FOR:
-                self.release_answered()
+                if self.events.has(step.name):
+                    # Branches that wait for it already come first.
+                    self.release_answered()
                 event = self.events.take(step.path, step.name, wanted)
             is_over = step.kind is StepKind.SLEEP and not duration_ms
             if event is None and not is_over:
