@@ -186,3 +186,79 @@ def test_what_is_awaited_later_or_elsewhere_is_fine() -> None:
             return json.loads((await runtime.run("later", {})).text)
 
     assert asyncio.run(story()) == [2, 1, 3, 4, 5, 6]
+
+
+def run(code: Any) -> tuple[str, list[int]]:
+    """Run a workflow; returns its answer or why it failed, and what was paid."""
+    PAID.clear()
+
+    async def story() -> str:
+        async with AgentRuntime([workflow(id="w", tools=[pay])(code)]) as runtime:
+            try:
+                return (await runtime.run("w", {})).text
+            except RunFailed as error:
+                return str(error)
+
+    return asyncio.run(story()), list(PAID)
+
+
+def test_what_an_error_beside_it_has_lost_keeps_no_handler_from_its_steps() -> None:
+    async def compensate(ctx: WorkflowContext) -> None:
+        try:
+            await ctx.gather(ctx.call(pay, 1), ctx.call(pay, int("x")))
+        finally:
+            await ctx.call(pay, 7)
+
+    async def catch(ctx: WorkflowContext) -> int:
+        try:
+            await ctx.gather(*[ctx.call(pay, 2 // (1 - n)) for n in range(2)])
+        except ZeroDivisionError:
+            await ctx.call(pay, 8)
+        return int(await ctx.call(pay, 9))
+
+    async def chain(ctx: WorkflowContext) -> None:
+        try:
+            try:
+                await ctx.gather(ctx.call(pay, 1), ctx.call(pay, int("x")))
+            except ValueError as error:
+                raise KeyError from error
+        finally:
+            await ctx.call(pay, 7)
+
+    said, paid = run(compensate)
+    assert "ValueError: invalid literal" in said
+    assert paid == [7]
+    assert run(catch) == ("9", [8, 9])
+    said, paid = run(chain)
+    assert "KeyError" in said
+    assert paid == [7]
+
+
+def test_an_error_excuses_no_statement_without_await() -> None:
+    async def drop(ctx: WorkflowContext) -> None:
+        try:
+            ctx.approve("Pay?")
+            raise KeyError
+        except KeyError:
+            await ctx.call(pay, 1)
+
+    said, paid = run(drop)
+    assert "ctx.approve(…) in drop" in said
+    assert paid == []
+
+
+@pytest.mark.parametrize("how", ["gather", "race"])
+def test_an_operation_is_one_branch_once(how: str) -> None:
+    async def twice(ctx: WorkflowContext) -> None:
+        once = ctx.call(pay, 1)
+        await getattr(ctx, how)(once, once)
+
+    async def again(ctx: WorkflowContext) -> None:
+        once = ctx.call(pay, 1)
+        await once
+        await getattr(ctx, how)(ctx.call(pay, 2), once)
+
+    assert "two branches of ctx.gather or ctx.race" in fail(twice)
+    assert PAID == []
+    assert "was awaited before" in fail(again)
+    assert PAID == [1]

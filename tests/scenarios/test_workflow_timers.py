@@ -12,7 +12,8 @@ from tests.forked_python import ForkedPython
 from tests.postgres.server import new_schema, server
 
 from awaken import AgentRuntime, MailboxConfig, ToolError, WorkflowContext, tool, workflow
-from awaken.errors import StepFailed, StepTimedOut
+from awaken.errors import AlreadyDecided, StepFailed, StepTimedOut
+from awaken.mailbox.decisions import Decider
 from awaken.stores import MemoryStore
 from awaken.testing import make_virtual_runtime, run_in_virtual_time, wait_for_end
 from awaken.testing.virtual_time import VirtualClock
@@ -201,3 +202,34 @@ def test_a_timer_of_a_killed_process_is_met_by_another_without_a_sweep(
                 await wait_for_end(runtime, line.decode().strip())
 
     asyncio.run(story())
+
+
+@workflow
+async def naps_side_by_side(ctx: WorkflowContext, count: int) -> int:
+    """Sleep in many branches at once."""
+    return len(await ctx.gather(*(ctx.sleep(3) for _ in range(count))))
+
+
+@pytest.mark.parametrize("is_refused", [False, True])
+def test_timers_of_one_run_that_are_over_together_are_one_decision(
+    monkeypatch: pytest.MonkeyPatch, is_refused: bool
+) -> None:
+    """If they cannot be decided together, each is decided by itself."""
+    sizes: list[int] = []
+    decide = Decider.decide
+
+    async def count(self: Decider, decisions: Any) -> Any:
+        sizes.append(len(decisions))
+        if is_refused and len(decisions) > 1:
+            raise AlreadyDecided(ticket_id=decisions[0][0], status="decided")
+        return await decide(self, decisions)
+
+    monkeypatch.setattr(Decider, "decide", count)
+
+    async def story() -> str:
+        async with make_virtual_runtime([naps_side_by_side]) as runtime:
+            run = await runtime.start("naps_side_by_side", {"count": SLEEPERS})
+            return (await wait_for_end(runtime, run.run_id)).text
+
+    assert run_in_virtual_time(story) == str(SLEEPERS)
+    assert sizes == [SLEEPERS, *([1] * SLEEPERS if is_refused else [])]

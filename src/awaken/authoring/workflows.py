@@ -138,10 +138,13 @@ class Workflow(Agent[Any, OutputT]):
         """Return the text that a result is stored as: JSON, or the text that it is.
 
         Raises:
-            ToolInternalError: It has no JSON form.
-            WorkflowResultInvalid: It is not of the declared type; names the place and no value.
+            WorkflowResultInvalid: It has no JSON form, or is not of the declared type; names the
+                place and no value.
         """
-        data = None if value is None else to_json_form(value)
+        try:
+            data = None if value is None else to_json_form(value)
+        except ToolInternalError as error:
+            raise WorkflowResultInvalid(workflow=self.id, problem=error.message) from error
         text = msgspec.json.encode(data).decode()
         is_text = self.output is not None and self.output.schema is None
         problem = ""

@@ -7,7 +7,7 @@ turn. A failing item is logged and never blocks the others.
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -251,8 +251,8 @@ class Sweeper:
             if not unseen:
                 # Only tickets are left that could not be decided.
                 break
-            for ticket in unseen:
-                decided += await self._expire(ticket)
+            for tickets in _group_by_workflow(unseen):
+                decided += await self._expire(tickets)
             # Tickets that are still open come first again: skip them.
             seen = {ticket.ticket_id for ticket in page}
             left_ms = await self._store.find_next_deadline()
@@ -332,17 +332,22 @@ class Sweeper:
         self._least_ms = LEAST_MS if self._due_ms == before else 0
         return True
 
-    async def _expire(self, ticket: Ticket) -> bool:
-        decision = _decision_at_deadline(ticket, self._services.clock.now_ms())
+    async def _expire(self, tickets: Sequence[Ticket]) -> int:
+        """Decide tickets of one run, in one write if that is possible; returns how many."""
+        now = self._services.clock.now_ms()
         try:
-            await self._decider.decide([(ticket.ticket_id, decision)])
-        except AlreadyDecided:
-            # A person or another node was faster.
-            return False
-        except Exception:
-            logger.exception("Ticket '%s' could not be decided.", ticket.ticket_id)
-            return False
-        return True
+            await self._decider.decide(
+                [(it.ticket_id, _decision_at_deadline(it, now)) for it in tickets]
+            )
+        except Exception as error:
+            if len(tickets) > 1:
+                # One of them must not hold the others up.
+                return sum([await self._expire((it,)) for it in tickets])
+            # Unless a person or another node was faster.
+            if not isinstance(error, AlreadyDecided):
+                logger.exception("Ticket '%s' could not be decided.", tickets[0].ticket_id)
+            return 0
+        return len(tickets)
 
     async def _purge_if_due(self) -> None:
         now = self._services.clock.monotonic_ms()
@@ -358,6 +363,18 @@ async def _run_stage(stage: Callable[[], Awaitable[object]], outage: Outage) -> 
         outage.record_failure(error)
     else:
         outage.record_success()
+
+
+def _group_by_workflow(tickets: Sequence[Ticket]) -> list[list[Ticket]]:
+    """Return tickets in groups that are decided together: timers of one run of a workflow.
+
+    The run is entered once for all of them, and not once for each.
+    """
+    groups: dict[str, list[Ticket]] = {}
+    for ticket in tickets:
+        is_step = ticket.suspension.action.startswith("workflow:")
+        groups.setdefault(ticket.run_id if is_step else ticket.ticket_id, []).append(ticket)
+    return list(groups.values())
 
 
 def _decision_at_deadline(ticket: Ticket, now_ms: int) -> ToolCallResume:

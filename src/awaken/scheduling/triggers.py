@@ -343,7 +343,8 @@ class Triggers:
 
     def _read_secrets(self, trigger: Trigger) -> tuple[str, ...]:
         texts = map(self._resolve, trigger.spec.secrets)
-        found = tuple(it for it in texts if it is not None)
+        # The end of a line is never a part of a secret, though many files and variables have one.
+        found = tuple(it.rstrip("\r\n") for it in texts if it is not None)
         if not found:
             logger.error("No secret of trigger '%s' can be read.", trigger.trigger_id)
         return found or (_NO_SECRET + trigger.trigger_id,)

@@ -1,5 +1,6 @@
 """State as data: keys and their stored form, batches, commands, and how they join."""
 
+from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable
 from typing import Any
 
@@ -62,6 +63,25 @@ def test_a_value_comes_back_from_storage_as_it_was(key: StateKey[Any, Any], valu
     kept = msgspec.json.decode(msgspec.json.encode(stored), type=StoredValue)
     assert key.decode(kept) == value
     assert kept.version == 1
+
+
+@pytest.mark.parametrize(
+    ("default", "value"),
+    [
+        (Counter(), Counter("aab")),
+        (OrderedDict(), OrderedDict(b=1, a=2)),
+        (defaultdict(list), defaultdict(list, a=[1])),
+    ],
+)
+def test_a_dict_comes_back_as_one_of_the_defaults_class(default: Any, value: Any) -> None:
+    key: StateKey[Any, Any] = StateKey("k", default=default)
+    for found in (key.decode(key.encode(value)), key.decode_update(key.encode_update(value))):
+        assert found == value
+        assert type(found) is type(value)
+        assert found is not default
+        assert not default
+    if not isinstance(value, OrderedDict):
+        assert key.decode(key.encode(value))["missing"] in (0, [])
 
 
 @pytest.mark.parametrize(

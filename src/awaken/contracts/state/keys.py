@@ -4,7 +4,9 @@ State is never changed in place. Hooks and tools read a `Snapshot` and return a 
 the runtime's state store applies it whole or not at all.
 """
 
+from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Generic, TypeVar
@@ -61,8 +63,12 @@ class StateKey(Generic[V, U]):
     migrations: Sequence[Callable[[Any], Any]] = field(kw_only=True, default=())
     """Step n turns the JSON of version n into that of version n + 1."""
     _decoder: msgspec.json.Decoder[Any] = field(init=False)
+    _has_shape: bool = field(init=False)
+    """Whether values are of a class such as `Counter`, which JSON does not know: the default's."""
 
     def __post_init__(self) -> None:
+        has_shape = self.type is None and _is_shaped(self.default)
+        object.__setattr__(self, "_has_shape", has_shape)
         value_type = self.type if self.type is not None else _type_of(self.default)
         object.__setattr__(self, "type", value_type)
         object.__setattr__(self, "merge", MergeStrategy(self.merge))
@@ -128,6 +134,8 @@ class StateKey(Generic[V, U]):
             msgspec.ValidationError: It does not fit the key.
         """
         wanted = self.type if self.apply is None else self.update_type
+        if self._has_shape and self.apply is None and type(data) is dict:
+            return _shape_like(self.default, data)  # type: ignore[return-value]
         return data if wanted is None else msgspec.convert(data, wanted)  # type: ignore[return-value]
 
     def decode(self, stored: "StoredValue") -> V:
@@ -138,19 +146,23 @@ class StateKey(Generic[V, U]):
         """
         try:
             if stored.version == self.version:
-                return self._decoder.decode(stored.data)  # type: ignore[no-any-return]
-            return self._migrate(stored)
+                found = self._decoder.decode(stored.data)
+            else:
+                found = self._migrate(stored)
         except (msgspec.DecodeError, TypeError, ValueError) as error:
             raise KeyCodecError(key=self.name, problem=f"cannot decode: {error}") from error
+        if self._has_shape and type(found) is dict:
+            return _shape_like(self.default, found)  # type: ignore[return-value]
+        return found  # type: ignore[no-any-return]
 
-    def _migrate(self, stored: "StoredValue") -> V:
+    def _migrate(self, stored: "StoredValue") -> Any:
         if not 1 <= stored.version <= self.version:
             problem = f"stored by version {stored.version}, this is version {self.version}"
             raise KeyCodecError(key=self.name, problem=problem)
         value = msgspec.json.decode(stored.data)
         for step in self.migrations[stored.version - 1 :]:
             value = step(value)
-        return msgspec.convert(value, self.type)  # type: ignore[no-any-return]
+        return msgspec.convert(value, self.type)
 
 
 _LIVING: WeakSet[StateKey[Any, Any]] = WeakSet()
@@ -167,6 +179,18 @@ def list_living_keys(name: str) -> tuple[StateKey[Any, Any], ...]:
 def _type_of(default: object) -> Any:
     """Guess the value type from the default; `None` and containers accept any JSON."""
     return Any if default is None or isinstance(default, list | dict | tuple) else type(default)
+
+
+def _is_shaped(default: object) -> bool:
+    return isinstance(default, Counter | OrderedDict | defaultdict)
+
+
+def _shape_like(default: Any, data: dict[Any, Any]) -> dict[Any, Any]:
+    """Return a dict as one of the default's class, as it was before it was stored."""
+    shaped: dict[Any, Any] = copy(default)
+    shaped.clear()
+    shaped.update(data)
+    return shaped
 
 
 def _is_same(found: object, value: object) -> bool:

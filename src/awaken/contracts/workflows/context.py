@@ -387,17 +387,42 @@ def to_retry(retry: StepRetry | int | None) -> StepRetry | None:
     policy = StepRetry(attempts=retry) if isinstance(retry, int) else retry
     if policy is not None and policy.attempts < 1:
         raise WorkflowMisuse(problem=f"retry={policy.attempts}: a step is tried once at least.")
+    if policy is not None:
+        check_pauses(policy)
     return policy
+
+
+def check_pauses(policy: StepRetry) -> None:
+    """Check what the pauses of a retry policy are made of.
+
+    Raises:
+        WorkflowMisuse: Something is negative, or no number.
+    """
+    for name in ("first_ms", "factor", "longest_ms"):
+        value = getattr(policy, name)
+        check_number(f"StepRetry.{name}", value)
+        if not value >= 0:
+            raise WorkflowMisuse(problem=f"StepRetry.{name}={value}: it is 0 or more.")
 
 
 def check_text(what: str, value: object) -> None:
     """Check a text before it is written: a journal with anything else could not be read.
 
     Raises:
-        WorkflowMisuse: It is none.
+        WorkflowMisuse: It is none, or no store can keep it.
     """
     if not isinstance(value, str):
         raise WorkflowMisuse(problem=f"{what} is a text, not {type(value).__name__}.")
+    if value.isascii():
+        return
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        problem = (
+            f"{what} has half of a surrogate pair (character {error.start + 1}), which is no text; "
+            "decode what it is made of with errors='replace'."
+        )
+        raise WorkflowMisuse(problem=problem) from error
 
 
 def check_number(what: str, value: object) -> None:

@@ -19,10 +19,10 @@ class InvalidWorkflowInput(UsageError):
 
 
 class WorkflowResultInvalid(WorkflowError):
-    """What the function returned is not of the type that it declares."""
+    """What the function returned is not of the type that it declares, or has no JSON form."""
 
     code = "workflow_result_invalid"
-    template = "The result of workflow '{workflow}' does not fit its declared type: {problem}."
+    template = "The result of workflow '{workflow}' does not fit: {problem}."
     workflow: str
     problem: str
 

@@ -4,19 +4,22 @@ A coroutine is true, so `if ctx.approve(…):` would count as a yes.
 """
 
 import sys
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator, Iterator
+from opcode import opmap
 from pathlib import PurePath
+from types import FrameType
 from typing import Any, NoReturn, TypeVar
 
 from .errors import WorkflowMisuse
 
 T = TypeVar("T")
+_CACHE, _POP_TOP = opmap["CACHE"], opmap["POP_TOP"]
 
 
 class WorkflowOperation(Coroutine[Any, Any, T]):
     """One operation, which begins when it is awaited. Any other use of it is refused by name."""
 
-    __slots__ = ("_begin", "_branches", "_code", "_line", "_name", "_unawaited", "_work")
+    __slots__ = ("_begin", "_branches", "_code", "_line", "_name", "_place", "_unawaited", "_work")
 
     def __init__(
         self,
@@ -26,7 +29,7 @@ class WorkflowOperation(Coroutine[Any, Any, T]):
         arguments: tuple[object, ...] = (),
     ) -> None:
         frame = sys._getframe(2)  # noqa: SLF001 - the line of the code that calls the context
-        self._code, self._line = frame.f_code, frame.f_lineno
+        self._code, self._line, self._place = frame.f_code, frame.f_lineno, frame.f_lasti
         self._name = name
         self._begin: Callable[[], Coroutine[Any, Any, T]] | None = begin
         self._work: Coroutine[Any, Any, T] | None = None
@@ -42,9 +45,37 @@ class WorkflowOperation(Coroutine[Any, Any, T]):
         )
         return WorkflowMisuse(problem=problem)
 
-    def _start(self) -> Coroutine[Any, Any, T]:
+    def was_lost_to(self, error: BaseException | None) -> bool:
+        """Whether an error that is being handled kept the code from using it.
+
+        It was made for an expression, such as `ctx.gather(ctx.call(a), ctx.call(b, parse(text)))`,
+        another part of which has raised. A statement of its own was forgotten, whatever came later.
+        """
+        causes = tuple(_iterate_causes(error))
+        if any(isinstance(it, WorkflowMisuse) for it in causes) or self._is_statement():
+            return False
+        return any(frame.f_code is self._code for it in causes for frame in _iterate_frames(it))
+
+    def _is_statement(self) -> bool:
+        """Whether the code drops it as soon as it is made."""
+        code = self._code.co_code
+        following = self._place + 2
+        while following < len(code) and code[following] == _CACHE:
+            following += 2
+        return following < len(code) and code[following] == _POP_TOP
+
+    def check_unused(self) -> None:
+        """Check that it has not begun: it does its work once.
+
+        Raises:
+            WorkflowMisuse: It was awaited before, or was given to `gather` or `race`.
+        """
         if self._begin is None:
             raise WorkflowMisuse(problem=f"{self!r} was awaited before; make another one.")
+
+    def _start(self) -> Coroutine[Any, Any, T]:
+        self.check_unused()
+        assert self._begin is not None
         self._work = self._begin()
         self._forget()
         return self._work
@@ -83,6 +114,23 @@ class WorkflowOperation(Coroutine[Any, Any, T]):
         if name.startswith(("_", "cr_", "gi_", "ag_")):
             raise AttributeError(name)
         raise self.explain()
+
+
+def _iterate_causes(error: BaseException | None) -> Iterator[BaseException]:
+    """Yield an error and those that were being handled when it was raised."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        error = error.__context__
+
+
+def _iterate_frames(error: BaseException) -> Iterator[FrameType]:
+    """Yield the frames that an error has left, the outermost first."""
+    place = error.__traceback__
+    while place is not None:
+        yield place.tb_frame
+        place = place.tb_next
 
 
 def _refuse_use(operation: WorkflowOperation[Any], *_: object) -> NoReturn:

@@ -64,7 +64,13 @@ class StepRetry(StrictRecord, frozen=True, kw_only=True):
 
     def pause_ms(self, failures: int) -> int:
         """How long to wait after a number of failures."""
-        return min(self.longest_ms, int(self.first_ms * self.factor ** (failures - 1)))
+        longest_ms = min(self.longest_ms, LONGEST_S * 1000)
+        try:
+            grown = self.first_ms * self.factor ** (failures - 1)
+        except OverflowError:
+            # After a thousand failures the number has no end; the longest pause has.
+            return longest_ms if self.first_ms else 0
+        return int(min(longest_ms, grown))
 
 
 class ApprovalAnswer(Record, frozen=True, kw_only=True):

@@ -49,6 +49,12 @@ HOOK_BYTES_MAX = 1024 * 1024
 _SCHEDULE = "/v1/schedules/{schedule_id}"
 _TRIGGER = "/v1/triggers/{trigger_id}"
 _ZERO = re.compile(rb"(?<!\\)((?:\\\\)*)\\u0000")
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+_HALVES = re.compile(
+    rb"(?<!\\)((?:\\\\)*)"
+    rb"(\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[dD][89a-fA-F][0-9a-fA-F]{2})"
+)
+"""Surrogates of a JSON text: whole pairs, and halves, with the backslashes before them."""
 _SIGNATURES = (
     "Webhook-Id",
     "Webhook-Timestamp",
@@ -378,6 +384,9 @@ def _decode_event(content_type: str, data: bytes) -> Any:
         raise HookUnreadable(problem="it is a form; let the sender deliver application/json")
     if b"\\u0000" in data:
         data = _ZERO.sub(rb"\1\\ufffd", data)
+    if _SURROGATE.search(data):
+        # Senders cut texts in the middle of a character: the rest of the event is not to be lost.
+        data = _HALVES.sub(_mend_half, data)
     try:
         check_document(data, VALUES_MAX)
         return msgspec.json.decode(data)
@@ -385,6 +394,12 @@ def _decode_event(content_type: str, data: bytes) -> Any:
         raise HookUnreadable(problem=f"it is refused ({problem.message.rstrip('.')})") from problem
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise HookUnreadable(problem="it is no JSON") from error
+
+
+def _mend_half(found: re.Match[bytes]) -> bytes:
+    backslashes, code = found.groups()
+    is_pair = len(code) > len(rb"\ud800")
+    return backslashes + (code if is_pair else rb"\ufffd")
 
 
 def _take_spec(body: Any, kind: Any) -> Any:

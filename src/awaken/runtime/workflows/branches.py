@@ -341,18 +341,32 @@ class _Abandoned(msgspec.Struct, gc=False, eq=False):
 
 
 def check_branches(branches: tuple[Any, ...]) -> None:
-    """Check that branches are coroutines that have not begun.
+    """Check that branches are coroutines that have not begun, each a branch of its own.
 
     Raises:
         WorkflowMisuse: One is not; the others are closed.
     """
-    if all(asyncio.iscoroutine(it) for it in branches):
-        return
-    for it in branches:
-        if asyncio.iscoroutine(it):
-            it.close()
-    problem = "ctx.gather and ctx.race take coroutines, such as ctx.call(…), and no tasks."
-    raise WorkflowMisuse(problem=problem)
+    try:
+        seen: set[int] = set()
+        for it in branches:
+            _check_branch(it, seen)
+    except WorkflowMisuse:
+        for it in branches:
+            if asyncio.iscoroutine(it):
+                it.close()
+        raise
+
+
+def _check_branch(branch: Any, seen: set[int]) -> None:
+    if not asyncio.iscoroutine(branch):
+        problem = "ctx.gather and ctx.race take coroutines, such as ctx.call(…), no tasks."
+        raise WorkflowMisuse(problem=problem)
+    if id(branch) in seen:
+        problem = f"{branch!r} is two branches of ctx.gather or ctx.race; make another one."
+        raise WorkflowMisuse(problem=problem)
+    seen.add(id(branch))
+    if isinstance(branch, WorkflowOperation):
+        branch.check_unused()
 
 
 def raise_error(task: "asyncio.Task[Any]") -> None:

@@ -6,8 +6,8 @@ difference is found before anything happens.
 """
 
 import asyncio
+import sys
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
-from sys import getrefcount
 from typing import Any, NoReturn, Protocol, TypeVar
 
 from awaken.authoring.workflows import Workflow
@@ -29,6 +29,7 @@ from awaken.contracts.workflows.operations import WorkflowOperation
 from awaken.contracts.workflows.steps import (
     STEPS_MAX,
     StepKind,
+    read_path,
 )
 from awaken.runtime.journal.leases import RunHandedOver
 from awaken.runtime.primitives.signals import WakeSignal
@@ -49,7 +50,7 @@ _FRONTIER = ":frontier"
 
 
 def _count_references(made: Mapping[int, object]) -> list[int]:
-    return [getrefcount(it) for it in made.values()]
+    return [sys.getrefcount(it) for it in made.values()]
 
 
 _DROPPED = _count_references({0: object()})[0]
@@ -151,8 +152,11 @@ class WorkflowEntry:
         if not is_released:
             return
         paths = [it.removesuffix(_FRONTIER) for it in self.branches.waits if it.endswith(_FRONTIER)]
-        # Not as they arrived: what was due first is settled first, in every process.
-        for path in sort_answers(paths, tickets):
+        # First those that go on waiting: an event that is there is theirs, and not of a branch
+        # that wakes up with it. Then, not as they arrived, what was due first is settled first.
+        asked = {read_path(it) for it, ticket in tickets.items() if ticket.decision is None}
+        order = sort_answers(paths, tickets)
+        for path in sorted(order, key=lambda it: it not in asked):
             self.branches.release(f"{path}{_FRONTIER}")
 
     async def leave(self, timeout_s: float) -> None:
@@ -210,7 +214,12 @@ class WorkflowEntry:
             return
         counts = _count_references(branch.unawaited)
         for made, count in zip(tuple(branch.unawaited.values()), counts, strict=True):
-            if count <= _DROPPED:
+            if count > _DROPPED:
+                continue
+            if made.was_lost_to(sys.exception()):
+                # What code that failed has left: what it does about that must not fail as well.
+                made.close()
+            else:
                 self._fail(made.explain())
 
     # --- a step ---

@@ -78,6 +78,11 @@ class EventQueue:
                 return self._waiting.pop(place)
         return None
 
+    def has(self, name: str) -> bool:
+        """Whether an event of a name waits to be taken."""
+        self._read_new()
+        return any(event.name == name for event in self._waiting)
+
     def give_back(self, losers: tuple[str, ...], is_last: Callable[[str], bool]) -> bool:
         """Keep for later steps what losers took and did nothing with; whether there was any.
 

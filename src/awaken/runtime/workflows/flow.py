@@ -10,7 +10,7 @@ import msgspec
 from awaken.authoring.delegates import delegate_tool_id
 from awaken.authoring.output import OutputInvalid, OutputType
 from awaken.authoring.schema import schema_of
-from awaken.authoring.workflows import Workflow, compile_schema, decode_as, encode_input
+from awaken.authoring.workflows import Workflow, compile_schema, decode_as
 from awaken.contracts.identity import RunIdentity
 from awaken.contracts.storage.store import ToolRecord
 from awaken.contracts.suspension.tickets import (
@@ -45,6 +45,7 @@ from .workflow_tools import (
     StartTool,
     bind_arguments,
     check_size,
+    encode_prompt,
     find_result_type,
     name_agent,
     to_step_form,
@@ -120,7 +121,7 @@ class Flow(WorkflowEntry):
         agent_id = name_agent(agent)
         wanted = None if output is None else OutputType(output)
         tool = AskTool(agent_id, None if wanted is None else wanted.schema)
-        given = {"prompt": _encode_prompt(agent_id, _fill_prompt(agent, prompt))}
+        given = {"prompt": encode_prompt(agent_id, _fill_prompt(agent, prompt))}
 
         async def once() -> Any:
             step, result = await self._take(
@@ -141,7 +142,7 @@ class Flow(WorkflowEntry):
         step, result = await self._take(
             StepKind.START,
             delegate_tool_id(agent_id),
-            {"prompt": _encode_prompt(agent_id, _fill_prompt(agent, prompt))},
+            {"prompt": encode_prompt(agent_id, _fill_prompt(agent, prompt))},
             lambda port, step: port.call(step, StartTool(agent_id), None),
         )
         return str(self._answer(step, result).data)
@@ -337,7 +338,7 @@ class Flow(WorkflowEntry):
         """End the run and begin a fresh one."""
         if self._enter_now(is_step=False) is None:
             raise asyncio.CancelledError
-        text = _encode_prompt(self.workflow.id, {} if given is None else given)
+        text = encode_prompt(self.workflow.id, {} if given is None else given)
         self.workflow.arguments.read(text)
         raise ContinueAsNew(text)
 
@@ -457,14 +458,6 @@ class Flow(WorkflowEntry):
 def _fill_prompt(agent: Any, prompt: Any) -> Any:
     """A workflow that is given nothing begins without arguments."""
     return {} if prompt == "" and isinstance(agent, Workflow) else prompt
-
-
-def _encode_prompt(agent_id: str, prompt: Any) -> str:
-    try:
-        return check_size(f"What '{agent_id}' is given", encode_input(prompt))
-    except (TypeError, ValueError, RecursionError) as error:
-        problem = f"what is given to '{agent_id}' has no JSON form: {error}."
-        raise WorkflowMisuse(problem=problem) from error
 
 
 class _Below(msgspec.Struct, eq=False):

@@ -22,11 +22,7 @@ from awaken.contracts.plugins.plugin import BeforeToolExecuteContext, Block, Set
 from awaken.contracts.runs.records import RunKind
 from awaken.contracts.state.keys import EMPTY_COMMAND
 from awaken.contracts.storage.store import ToolRecord, ToolRecordStatus
-from awaken.contracts.suspension.tickets import (
-    SuspendTicket,
-    Ticket,
-    ToolCallResume,
-)
+from awaken.contracts.suspension.tickets import SuspendTicket, Ticket, ToolCallResume
 from awaken.contracts.tool_results import ToolResult, ToolStatus
 from awaken.contracts.tools.tool import Tool, ToolEffect, ToolOutput
 from awaken.contracts.workflows.steps import StepKind, make_call_id, make_call_prefix, read_path
@@ -59,6 +55,7 @@ from awaken.runtime.tools.settle import (
 
 from .event_queue import EventQueue, WaitingEvent
 from .flow import Flow
+from .intents import IntentWriter
 from .step_errors import explain_timeout
 from .step_journal import WorkflowStep
 from .wait_answers import build_answer, edit_call, limit_wait, read_refusal, sort_answers
@@ -79,6 +76,7 @@ class LiveSteps:
 
         So a result is durable before a later one is recorded.
         """
+        self._intents = IntentWriter(run)
         self._place = flow.journal.last_place
         self._call_prefix = make_call_prefix(run.identity.run_id)
         self.events = EventQueue(run, flow.journal.steps)
@@ -238,8 +236,7 @@ class LiveSteps:
         effect = attempt.tool.descriptor.effect
         if effect is not _NO_EFFECT:
             # Durable before it runs, so that a process that takes over knows that it may have run.
-            self._record(step, None, attempt=number, effect=effect)
-            await run.flush()
+            await self._intents.write(self._record(step, None, attempt=number, effect=effect))
         output = await execute_alone(run, attempt, timeout_ms)
         while attempt.state is not None and is_stale(run, attempt.state):
             if effect is ToolEffect.ONCE:
@@ -320,6 +317,9 @@ class LiveSteps:
         if step.record is None:
             message_id = self._announce(call)
             if step.kind is StepKind.WAIT_FOR:
+                if self.events.has(step.name):
+                    # Branches that wait for it already come first.
+                    self.release_answered()
                 event = self.events.take(step.path, step.name, wanted)
             is_over = step.kind is StepKind.SLEEP and not duration_ms
             if event is None and not is_over:
@@ -468,7 +468,7 @@ class LiveSteps:
         attempt: int = 1,
         effect: ToolEffect = ToolEffect.NONE,
         updates: tuple[tuple[str, str, object], ...] = (),
-    ) -> None:
+    ) -> ToolRecord:
         """Write the newest state of a step with the next commit; without a result, its intent."""
         is_over = result is not None
         self._place += 1
@@ -487,6 +487,7 @@ class LiveSteps:
             place=self._place,
         )
         self._run.journal.tool_records += (record,)
+        return record
 
     def _close_ticket(self, ticket: Ticket, because: str) -> None:
         run = self._run

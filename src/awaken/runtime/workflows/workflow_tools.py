@@ -10,7 +10,7 @@ import msgspec
 from awaken.authoring.delegates import AgentTool, ask_delegate
 from awaken.authoring.functions import FunctionTool, as_tool
 from awaken.authoring.signatures import read_hints, source_of
-from awaken.authoring.workflows import Workflow, decode_as, to_exact_form
+from awaken.authoring.workflows import Workflow, decode_as, encode_input, to_exact_form
 from awaken.contracts.backends.errors import ExecutionBackendError
 from awaken.contracts.errors import InvalidSpec, UsageError
 from awaken.contracts.tasks import SUB_AGENT, TaskError, TaskFate, TaskInfo
@@ -18,6 +18,7 @@ from awaken.contracts.tool_results import ToolResult
 from awaken.contracts.tools.context import ToolContext
 from awaken.contracts.tools.sub_runs import Delegation
 from awaken.contracts.tools.tool import Tool, ToolDescriptor, ToolInternalError, ToolOutput
+from awaken.contracts.workflows.context import check_text
 from awaken.contracts.workflows.errors import ValueTooLarge, WorkflowMisuse
 from awaken.contracts.workflows.steps import RESULT_BYTES
 
@@ -77,7 +78,24 @@ def name_agent(agent: Any) -> str:
     if not isinstance(agent_id, str):
         problem = "ctx.ask and ctx.start take an agent, a workflow or the id of one."
         raise WorkflowMisuse(problem=problem)
+    check_text("ctx.ask and ctx.start: the agent's id", agent_id)
     return agent_id
+
+
+def encode_prompt(agent_id: str, prompt: Any) -> str:
+    """Return the text that an agent is given: a prompt, or arguments as JSON.
+
+    Raises:
+        WorkflowMisuse: It has no JSON form, or is a text that no store can keep.
+        ValueTooLarge: It is larger than a journal keeps.
+    """
+    if isinstance(prompt, str):
+        check_text(f"what is given to '{agent_id}'", prompt)
+    try:
+        return check_size(f"What '{agent_id}' is given", encode_input(prompt))
+    except (TypeError, ValueError, RecursionError) as error:
+        problem = f"what is given to '{agent_id}' has no JSON form: {error}."
+        raise WorkflowMisuse(problem=problem) from error
 
 
 class NamedTool(msgspec.Struct, frozen=True):
@@ -97,6 +115,7 @@ def to_workflow_tool(workflow: Workflow, tool: Any) -> WantedTool:
         WorkflowMisuse: It is none of them.
     """
     if isinstance(tool, str):
+        check_text("ctx.call: the tool's id", tool)
         return workflow.own_tools.get(tool) or NamedTool(ToolDescriptor(id=tool))
     # The class of nearly all first: a protocol is compared attribute by attribute.
     if isinstance(tool, FunctionTool) or isinstance(tool, Tool):  # noqa: SIM101
@@ -149,7 +168,7 @@ def to_step_form(what: str, value: Any) -> Any:
     try:
         return to_exact_form(value)
     except ToolInternalError as error:
-        raise WorkflowMisuse(problem=f"{what} has no JSON form: {error}.") from error
+        raise WorkflowMisuse(problem=f"{what} has no JSON form: {error.message}.") from error
 
 
 def check_size(what: str, data: T, limit: int = RESULT_BYTES) -> T:
