@@ -265,7 +265,8 @@ def test_words_are_split_alike_in_every_script() -> None:
     assert split_terms("Ann's CAFÉS, parties & glasses_2") == (
         "ann", "s", "cafe", "party", "glasse", "2",
     )  # fmt: skip
-    assert split_terms("東京都 2026") == ("東京", "京都", "2026")
+    assert split_terms("東京都 2026") == ("東京", "京都", "東", "京", "都", "2026")
+    assert query_terms("東京都 2026 茶") == ("東京", "京都", "2026", "茶")
     assert split_terms("\" OR * NEAR( ) -- '; {} ^ :") == ("or", "near")
     assert len(query_terms(" ".join(f"w{n}" for n in range(99)))) == 32
 

@@ -284,6 +284,17 @@ def test_extraction_remembers_what_the_model_found_without_secrets() -> None:
     assert not any(key in it for it in told(model)[1])
 
 
+def test_a_sentence_that_cannot_be_kept_does_not_take_the_others_with_it() -> None:
+    model = ScriptedModel(["Nice.", '["\u200b", "Lives in Rome"]'])
+
+    async def scenario(runtime: AgentRuntime) -> None:
+        await learn(runtime, (await runtime.run("a", "I live in Rome.", **WHOSE)).run_id)
+        facts = (await runtime.memory.list_facts(ANN)).items
+        assert [it.text for it in facts] == ["Lives in Rome"]
+
+    run_agent(model, scenario, MemoryPlugin(EXTRACTING))
+
+
 @pytest.mark.parametrize("answer", ["no list", "[1, 2]", '["x"', RuntimeError("broken"), "[]"])
 def test_an_extraction_that_fails_harms_no_run(answer: Any) -> None:
     model = ScriptedModel(["Nice.", answer])
