@@ -14,6 +14,7 @@ from awaken.contracts.memory.records import (
     Fact,
     FactOrigin,
     FactSource,
+    HoldingThread,
     Partition,
     PartitionKind,
     project_memory,
@@ -132,15 +133,15 @@ async def forget_facts(
 ) -> None:
     """Forget one fact or all, and list the transcripts that still hold it.
 
-    The bytes are overwritten in the tables of memory. Transcripts stay as they are; `awaken
-    threads delete` removes one.
+    The bytes are overwritten in the tables of memory. Transcripts, cases and recordings stay as
+    they are; `awaken threads delete --with-cases` removes those of a thread.
     """
     facts, owner = open_memory(context).facts, _owner(user, project, tenant)
     if everything == (fact_id is not None):
         raise InvalidInput(what="what to forget", problem="name an ID, or --all")
     gone = await (facts.forget_all(owner) if fact_id is None else facts.forget(owner, fact_id))
     lines = [f"Forgotten: {plain(it.text)}" for it in gone.facts] or ["Nothing was remembered."]
-    lines += [f"Still in thread {plain(it.thread_id)}" for it in gone.transcripts]
+    lines += [_describe_holding(it) for it in gone.transcripts]
     if not gone.is_erased:
         lines.append(
             "The rows are deleted; a busy reader keeps their bytes from being overwritten."
@@ -200,6 +201,13 @@ async def fill_missing_vectors(
     if done.skipped:
         text += f"; {done.skipped} could not be read or embedded, or were changed meanwhile"
     context.show(msgspec.to_builtins(done), text)
+
+
+def _describe_holding(thread: HoldingThread) -> str:
+    line = f"Still in thread {plain(thread.thread_id)}"
+    if thread.eval_objects:
+        line += f", and {thread.eval_objects} cases and recordings of evals were made from it"
+    return line
 
 
 def _owner(user: str | None, project: str | None, tenant: str | None) -> Partition:

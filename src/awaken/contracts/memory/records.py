@@ -139,6 +139,9 @@ class HoldingThread(Record, frozen=True, kw_only=True):
     """The run that the fact came from, if this is why the thread is listed."""
     message_ids: tuple[str, ...] = ()
     """Messages that contain the exact text."""
+    eval_objects: int | None = None
+    """How many cases and recordings of evals were made from it, which may have the text as well;
+    None: not counted, as there are more threads than are searched."""
 
 
 class Forgotten(Record, frozen=True, kw_only=True):
