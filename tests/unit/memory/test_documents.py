@@ -31,6 +31,7 @@ from awaken.extensions.memory import (
     knowledge_collection,
     user_memory,
 )
+from awaken.memory import pdf_process
 from awaken.memory.documents import KnowledgeBase
 from awaken.memory.fusion import fuse_rankings
 from awaken.memory.passages import cut_markdown, cut_text
@@ -63,19 +64,22 @@ Ask first.
 """
 
 
-def make_pdf(*pages: str) -> bytes:
-    """A PDF with a text layer, as small as one can be."""
+def make_pdf(*pages: str, cmap: str = "") -> bytes:
+    """A PDF with a text layer, as small as one can be; `cmap` says what its characters mean."""
     objects = ["<< /Type /Catalog /Pages 2 0 R >>"]
     kids = " ".join(f"{3 + 2 * n} 0 R" for n in range(len(pages)))
     objects.append(f"<< /Type /Pages /Kids [{kids}] /Count {len(pages)} >>")
     for number, text in enumerate(pages):
         stream = f"BT /F1 12 Tf 72 720 Td ({text}) Tj ET"
-        font = "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>"
+        meaning = f" /ToUnicode {3 + 2 * len(pages)} 0 R" if cmap else ""
+        font = f"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica{meaning} >>"
         objects.append(
             "<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792]"
             f" /Resources << /Font << /F1 {font} >> >> /Contents {4 + 2 * number} 0 R >>"
         )
         objects.append(f"<< /Length {len(stream)} >>\nstream\n{stream}\nendstream")
+    if cmap:
+        objects.append(f"<< /Length {len(cmap)} >>\nstream\n{cmap}\nendstream")
     out, places = io.BytesIO(), []
     out.write(b"%PDF-1.4\n")
     for number, body in enumerate(objects, 1):
@@ -213,6 +217,29 @@ def test_the_text_layer_of_a_pdf_is_found_by_its_page() -> None:
         assert (found.page, found.position) == (2, 1)
 
     on_runtime(scenario)
+
+
+def test_halves_of_characters_that_a_font_names_do_not_make_a_pdf_unreadable() -> None:
+    cmap = "1 begincodespacerange\n<00> <FF>\nendcodespacerange\n2 beginbfchar\n"
+    cmap += "<41> <D83D>\n<42> <DE00>\nendbfchar"
+    pages = asyncio.run(PdfReader(MemoryLimits()).read(make_pdf("AB tea A", cmap=cmap)))
+    assert pages == ["\U0001f600 tea \ufffd"]
+
+
+def test_a_pdf_whose_cipher_is_not_installed_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    import pypdf  # noqa: PLC0415
+
+    def need_ciphers(*_: Any) -> None:
+        raise pypdf.errors.DependencyError
+
+    writer, data = pypdf.PdfWriter(), io.BytesIO()
+    writer.add_blank_page(9, 9)
+    writer.encrypt("", "owner", algorithm="RC4-128")
+    writer.write(data)
+    monkeypatch.setattr(pypdf.PdfReader, "decrypt", need_ciphers)
+    assert "awaken[secrets]" in pdf_process._read_text(data.getvalue(), 9, 99)["problem"]
 
 
 @pytest.mark.parametrize(
