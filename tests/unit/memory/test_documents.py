@@ -128,6 +128,18 @@ def test_no_character_of_a_text_is_lost_and_no_passage_is_too_long(size: int) ->
     assert rejoined == "".join(text.split())
 
 
+def test_only_the_blocks_of_a_markdown_are_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
+    from markdown_it.parser_inline import ParserInline  # noqa: PLC0415
+
+    def parse(*_: Any) -> None:
+        # A hundred thousand times `![` takes many seconds, in which nothing else executes.
+        raise AssertionError
+
+    monkeypatch.setattr(ParserInline, "parse", parse)
+    (only,) = cut_markdown("# A *title*\n\n![ ![ [link](", 100)
+    assert (only.heading, only.text) == ("A *title*", "# A *title*\n\n![ ![ [link](")
+
+
 def test_a_passage_is_found_with_its_source_and_position() -> None:
     async def scenario(runtime: AgentRuntime) -> None:
         draft = DocumentDraft(data=MARKDOWN, format=DocumentFormat.MARKDOWN, source="handbook.md")
