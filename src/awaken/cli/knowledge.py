@@ -9,6 +9,7 @@ import typer
 
 from awaken.contracts.errors import InvalidInput
 from awaken.contracts.memory.access import DocumentDraft
+from awaken.contracts.memory.errors import UnreadableDocument
 from awaken.contracts.memory.records import DocumentFormat, knowledge_collection
 
 from .command_context import CommandContext, store_command
@@ -44,7 +45,11 @@ async def add_documents(
             source=path.name,
             added_by="operator",
         )
-        added.append(await base.ingest(place, draft))
+        try:
+            added.append(await base.ingest(place, draft))
+        except UnreadableDocument as error:
+            before = f" ({len(added)} files before it were added)" if added else ""
+            raise UnreadableDocument(problem=f"{path}: {error.problem}{before}") from error
     lines = [f"Added: {it.id} {plain(it.title)} ({it.chunks} passages)" for it in added]
     context.show({"items": msgspec.to_builtins(added)}, "\n".join(lines))
 
