@@ -1,6 +1,7 @@
 """`awaken memory` and `awaken knowledge`: what they say of what they could not do, or left."""
 
 import asyncio
+import json
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,18 @@ def test_a_file_that_cannot_be_ingested_is_named_with_those_that_were(folder: Pa
     assert "broken.pdf: it is no readable PDF" in done.output
     assert "(1 files before it were added)" in done.output
     assert "Tea is hot." in CliRunner().invoke(knowledge, ["search", "drinks", "tea"]).stdout
+
+
+def test_every_document_of_a_collection_is_listed(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [f"{number}.txt" for number in range(5)]
+    for name in names:
+        (folder / name).write_text(f"Document {name}.")
+    CliRunner().invoke(knowledge, ["add", "drinks", *names])
+    monkeypatch.setattr("awaken.cli.knowledge.PAGE", 2)
+    listed = json.loads(CliRunner().invoke(knowledge, ["list", "drinks", "--json"]).stdout)
+    assert [it["title"] for it in listed["items"]] == names
 
 
 def test_forgetting_tells_of_transcripts_and_of_the_cases_made_from_them(folder: Path) -> None:
