@@ -30,6 +30,7 @@ from awaken.contracts.plugins.plugin import AfterRunContext
 from awaken.contracts.runs.records import RunKind
 from awaken.contracts.specs.agents import AgentSpec
 from awaken.contracts.storage.queries import DispatchQuery
+from awaken.errors import InvalidInput
 from awaken.events import RunFinish
 from awaken.extensions.memory import (
     FactOrigin,
@@ -239,6 +240,20 @@ def test_many_facts_are_chosen_by_the_question_and_bounded() -> None:
     assert "topic5<" in frame
     assert frame.count("<fact ") <= 5
     assert len(frame) < 900
+
+
+def test_a_user_has_one_memory_whatever_spaces_surround_its_id() -> None:
+    model = ScriptedModel([ToolCalls([("remember", {"fact": "Likes tea"})]), "Noted."])
+
+    async def scenario(runtime: AgentRuntime) -> None:
+        await runtime.run("a", "I like tea.", tenant_id="acme", user_id=" ann ")
+        for user_id in ("ann", " ann", "ann\n"):
+            owner = user_memory(" acme", user_id)
+            assert len((await runtime.memory.list_facts(owner)).items) == 1
+        with pytest.raises(InvalidInput):
+            user_memory("acme", " ")
+
+    run_agent(model, scenario, MemoryPlugin())
 
 
 def test_nothing_is_asked_after_a_run_unless_extraction_is_on() -> None:

@@ -64,8 +64,9 @@ class Partition(Record, frozen=True, kw_only=True):
 
 
 def user_memory(tenant_id: str | None, user_id: str) -> Partition:
-    """The facts about one user."""
-    return Partition(kind=PartitionKind.USER, name=user_id, tenant_id=normalize_id(tenant_id))
+    """The facts about one user, whose id is trimmed as that of a run is."""
+    name = normalize_id(user_id) or ""
+    return Partition(kind=PartitionKind.USER, name=name, tenant_id=normalize_id(tenant_id))
 
 
 def project_memory(tenant_id: str | None, project: str) -> Partition:
