@@ -128,6 +128,17 @@ def test_no_character_of_a_text_is_lost_and_no_passage_is_too_long(size: int) ->
     assert rejoined == "".join(text.split())
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_a_text_is_read_as_programs_save_it(encoding: str) -> None:
+    async def scenario(runtime: AgentRuntime) -> None:
+        draft = DocumentDraft(data="Grüner Tee\r\nist heiß.".encode(encoding), source="tee.txt")
+        assert (await runtime.knowledge.ingest(DOCS, draft)).chars == 20
+        (found,) = await runtime.knowledge.search(DOCS, "grüner")
+        assert found.text == "Grüner Tee\nist heiß."
+
+    on_runtime(scenario)
+
+
 def test_only_the_blocks_of_a_markdown_are_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
     from markdown_it.parser_inline import ParserInline  # noqa: PLC0415
 
