@@ -46,9 +46,7 @@ def query_terms(query: str) -> tuple[str, ...]:
 def _split_words(text: str) -> Iterator[tuple[str, bool]]:
     """Yield words in order, and whether each is a run of a script without spaces."""
     folded = unicodedata.normalize("NFKD", text).casefold()
-    # Vowel signs of Indic scripts are marks as accents are: they must not cut words into letters.
-    plain = "".join(char for char in folded if not unicodedata.category(char).startswith("M"))
-    composed = unicodedata.normalize("NFKC", plain)
+    composed = unicodedata.normalize("NFKC", "".join(it for it in folded if _is_shown(it)))
     for word in _WORD.findall(composed):
         if word.isascii():
             yield _singular(word)[:TERM_CHARS], False
@@ -56,6 +54,15 @@ def _split_words(text: str) -> Iterator[tuple[str, bool]]:
             yield from _split_unspaced(word)
     for emoji in _EMOJI.findall(composed):
         yield f"u{ord(emoji):x}", False
+
+
+def _is_shown(char: str) -> bool:
+    """Whether a character tells words apart: no accent, vowel sign or joiner cuts one in two.
+
+    What is kept has no joiners, and what is looked for may have them.
+    """
+    kind = unicodedata.category(char)
+    return kind[0] != "M" and kind != "Cf"
 
 
 def _split_unspaced(word: str) -> Iterator[tuple[str, bool]]:

@@ -20,6 +20,8 @@ KEPT_AND_ASKED = [
     ("हिन्दी बोलता है", "हिन्दी"),
     ("🎉 on the day of the launch", "🎉"),
     ("مرحبا بالعالم", "مرحبا"),
+    ("چای می\u200cخواهم", "می\u200cخواهم"),  # noqa: RUF001
+    ("Donau\u00addampf\u00adschiff", "Donaudampf\u00adschiff"),
     ("the first page\x0cespresso", "espresso"),
     ("one line\u2028espresso", "espresso"),
     ("one line\x85espresso", "espresso"),
