@@ -17,6 +17,7 @@ from awaken.contracts.memory.records import (
     HoldingThread,
     Partition,
     PartitionKind,
+    can_be_kept,
     project_memory,
     user_memory,
 )
@@ -91,7 +92,7 @@ async def add_fact(  # noqa: PLR0913 - the options of the command
     """Remember a fact; an equal one stays as it is."""
     source = FactSource(origin=FactOrigin.PERSON, by=by)
     (fact,) = await open_memory(context).facts.remember(
-        _owner(user, project, tenant), [text], source, ttl_ms=_ttl(days)
+        _owner(user, project, tenant), [_check_text(text)], source, ttl_ms=_ttl(days)
     )
     context.show(_document(fact), f"Remembered: {fact.id} {plain(fact.text)}")
 
@@ -111,7 +112,7 @@ async def edit_fact(  # noqa: PLR0913 - the options of the command
     """Replace the text of a fact; without --days it expires when it did before."""
     ttl_ms = UNSET if days is None else _ttl(days)
     fact = await open_memory(context).facts.edit(
-        _owner(user, project, tenant), fact_id, text, by=by, ttl_ms=ttl_ms
+        _owner(user, project, tenant), fact_id, _check_text(text), by=by, ttl_ms=ttl_ms
     )
     context.show(_document(fact), f"Edited: {fact.id} {plain(fact.text)}")
 
@@ -217,6 +218,14 @@ def _owner(user: str | None, project: str | None, tenant: str | None) -> Partiti
         case None, str():
             return project_memory(tenant, project)
     raise InvalidInput(what="whose facts", problem="name either --user or --project")
+
+
+def _check_text(text: str) -> str:
+    """Refuse a word of the command line of which a part could not be read, and would be lost."""
+    if not can_be_kept(text):
+        problem = "it has bytes that are no UTF-8; check the encoding of your terminal"
+        raise InvalidInput(what="the text", problem=problem)
+    return text
 
 
 def _ttl(days: int | None) -> int | None:

@@ -63,3 +63,12 @@ def test_forgetting_tells_of_transcripts_and_of_the_cases_made_from_them(folder:
     assert "Forgotten: Ann drinks tea" in forgotten.stdout
     wanted = "Still in thread t, and 1 cases and recordings of evals were made from it"
     assert wanted in " ".join(forgotten.stdout.split())
+
+
+def test_a_text_that_the_terminal_garbled_is_refused_and_not_shortened(folder: Path) -> None:
+    done = CliRunner().invoke(memory, ["add", "caf\udce9", "--user", "ann"])
+    assert done.exit_code == 2
+    assert "no UTF-8" in done.output
+    assert not (folder / "awaken.db").exists() or "caf" not in (
+        CliRunner().invoke(memory, ["list", "--user", "ann"]).output
+    )
