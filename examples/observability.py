@@ -1,4 +1,7 @@
-"""Watch a run: its spans as a tree, and how long everything took."""
+"""Watch a run: its spans as a tree, and how long everything took.
+
+It needs the extra `otel`: `pip install '.[otel]'`.
+"""
 
 import asyncio
 

@@ -156,6 +156,9 @@ BUILDING: list[tuple[str, Callable[[], Any], type[AwakenError], str]] = [
     ("a path as store", lambda: runtime([], store=Path("x.db")), InvalidInput, "is no Store"),
     ("a store's class", lambda: runtime([], store=dict), InvalidInput, "is no Store"),
     ("a name for a tool", lambda: loose("pay"), InvalidSpec, "use @tool or @tool(id='pay')"),
+    ("sections", lambda: assistant(sections={}), InvalidSpec, "write config=[…]"),
+    ("memory", lambda: assistant(memory=True), InvalidSpec, "plugins=[MemoryPlugin()]"),
+    ("knowledge", lambda: assistant(knowledge=[]), InvalidSpec, "MemoryConfig(collections="),
     (
         "another word for id",
         lambda: loose(name="pay")(plain),

@@ -6302,6 +6302,7 @@ export interface components {
          * @description A transcript that still has the text of a forgotten fact.
          */
         HoldingThreadView: {
+            eval_objects: number | null;
             message_ids: string[];
             run_id: string | null;
             thread_id: string;

@@ -19,7 +19,10 @@ _FIELDS: Mapping[str, str] = {
     "input_guardrails": "write plugins=[GuardrailsPlugin()], from awaken.extensions.guardrails",
     "max_turns": "write max_rounds=",
     "mcp_servers": "write plugins=[McpPlugin(…)], from awaken.extensions.mcp",
-    "memory": "a store keeps conversations: AgentRuntime([agent], store='sqlite:///awaken.db')",
+    "knowledge": "write plugins=[MemoryPlugin(MemoryConfig(collections=(…)))], "
+    "from awaken.extensions.memory",
+    "memory": "a store keeps conversations: AgentRuntime([agent], store='sqlite:///awaken.db'); "
+    "facts across them: plugins=[MemoryPlugin()], from awaken.extensions.memory",
     "name": "the id is the first argument: Agent('helper', model=…)",
     "output_guardrails": "write plugins=[GuardrailsPlugin()], or output_validators=[…]",
     "output_schema": "write output_type=",
@@ -30,6 +33,7 @@ _FIELDS: Mapping[str, str] = {
     "result_type": "write output_type=",
     "retries": "write output_retries=, and @tool(retries=…) for a tool",
     "role": "write it into instructions=",
+    "sections": "write config=[…], with the section of each plugin, such as MemoryConfig(…)",
     "state_schema": "a value of each run has context_type=",
     "sub_agents": "write delegates=[…]",
     "subagents": "write delegates=[…]",

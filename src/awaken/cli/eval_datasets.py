@@ -223,6 +223,10 @@ async def capture_runs(  # noqa: PLR0913 - one parameter for each option
 ) -> None:
     """Make cases of runs, as drafts with proposed expectations; without runs, by the filters."""
     *runs, dataset = names
+    if not runs and await context.store.load_run(dataset) is not None:
+        # Taken for a dataset, it would get cases of all runs that the filters do not leave out.
+        problem = f"'{dataset}' is a run; name the dataset after it"
+        raise InvalidInput(what="the dataset", problem=problem)
     datasets = _open(context, tenant)
     plan = CapturePlan(script=script, case_id=case_id)
     wanted = CaptureFilter(
@@ -240,6 +244,11 @@ async def capture_runs(  # noqa: PLR0913 - one parameter for each option
         else:
             chosen = runs or await captures.find_runs(wanted)
             made, skipped = await capture_many(captures, chosen, plan, skips=not runs)
+    left_out = tuple(f"{it.run_id}: {it.problem}" for it in skipped)
+    if not made:
+        lines = [f"Nothing was captured; '{dataset}' is as it was.", *left_out]
+        context.show({"dataset_id": dataset, "added": [], "left_out": left_out}, "\n".join(lines))
+        return
     await keep_recordings(datasets, made)
     cases = tuple(it.case for it in made)
     options = WriteOptions(redact=True)
@@ -247,7 +256,7 @@ async def capture_runs(  # noqa: PLR0913 - one parameter for each option
         changed = await datasets.change(dataset, DatasetChange(put=cases), options=options)
     else:
         changed = await datasets.create(dataset, DatasetDocument(cases=cases), options)
-    _show_changed(context, changed, tuple(f"{it.run_id}: {it.problem}" for it in skipped))
+    _show_changed(context, changed, left_out)
 
 
 @app.command("forget")
@@ -262,7 +271,7 @@ async def forget_sources(
 ) -> None:
     """List the cases and recordings that hold a thread or a user; `--yes` deletes them."""
     if thread is None and user is None:
-        raise InvalidInput(what="forget", problem="give --thread or --user")
+        raise InvalidInput(what="what to forget", problem="name it with --thread or --user")
     datasets = _open(context, tenant)
     if not is_sure:
         found = await datasets.list_sources(thread_id=thread, user_id=user)

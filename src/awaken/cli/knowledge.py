@@ -9,7 +9,12 @@ import typer
 
 from awaken.contracts.errors import InvalidInput
 from awaken.contracts.memory.access import DocumentDraft
-from awaken.contracts.memory.records import DocumentFormat, knowledge_collection
+from awaken.contracts.memory.errors import UnreadableDocument
+from awaken.contracts.memory.records import (
+    DocumentFormat,
+    KnowledgeDocument,
+    knowledge_collection,
+)
 
 from .command_context import CommandContext, store_command
 from .command_line import new_app
@@ -18,6 +23,8 @@ from .output import moment, plain, table
 
 app = new_app("Documents that agents search.")
 
+PAGE = 1_000
+"""How many documents are read at once."""
 Collection = Annotated[str, typer.Argument(help="The collection.")]
 _FORMATS = {
     ".md": DocumentFormat.MARKDOWN,
@@ -44,7 +51,11 @@ async def add_documents(
             source=path.name,
             added_by="operator",
         )
-        added.append(await base.ingest(place, draft))
+        try:
+            added.append(await base.ingest(place, draft))
+        except UnreadableDocument as error:
+            before = f" ({len(added)} files before it were added)" if added else ""
+            raise UnreadableDocument(problem=f"{path}: {error.problem}{before}") from error
     lines = [f"Added: {it.id} {plain(it.title)} ({it.chunks} passages)" for it in added]
     context.show({"items": msgspec.to_builtins(added)}, "\n".join(lines))
 
@@ -55,15 +66,19 @@ async def list_documents(
     context: CommandContext, collection: Collection, tenant: OfTenant = None
 ) -> None:
     """List the documents of a collection."""
-    place = knowledge_collection(tenant, collection)
-    page = await open_memory(context).knowledge.list_documents(place, limit=1_000)
-    rows = [
-        (it.id, plain(it.title), it.format, it.chunks, moment(it.created_at)) for it in page.items
-    ]
+    place, base = knowledge_collection(tenant, collection), open_memory(context).knowledge
+    found: list[KnowledgeDocument] = []
+    cursor = None
+    while True:
+        page = await base.list_documents(place, cursor=cursor, limit=PAGE)
+        found += page.items
+        if (cursor := page.next_cursor) is None:
+            break
+    rows = [(it.id, plain(it.title), it.format, it.chunks, moment(it.created_at)) for it in found]
     text = (
         table(("ID", "TITLE", "FORMAT", "PASSAGES", "ADDED"), rows) if rows else "Nothing is there."
     )
-    context.show({"items": msgspec.to_builtins(page.items)}, text)
+    context.show({"items": msgspec.to_builtins(found)}, text)
 
 
 @app.command("search")

@@ -14,8 +14,10 @@ from awaken.contracts.memory.records import (
     Fact,
     FactOrigin,
     FactSource,
+    HoldingThread,
     Partition,
     PartitionKind,
+    can_be_kept,
     project_memory,
     user_memory,
 )
@@ -90,7 +92,7 @@ async def add_fact(  # noqa: PLR0913 - the options of the command
     """Remember a fact; an equal one stays as it is."""
     source = FactSource(origin=FactOrigin.PERSON, by=by)
     (fact,) = await open_memory(context).facts.remember(
-        _owner(user, project, tenant), [text], source, ttl_ms=_ttl(days)
+        _owner(user, project, tenant), [_check_text(text)], source, ttl_ms=_ttl(days)
     )
     context.show(_document(fact), f"Remembered: {fact.id} {plain(fact.text)}")
 
@@ -110,7 +112,7 @@ async def edit_fact(  # noqa: PLR0913 - the options of the command
     """Replace the text of a fact; without --days it expires when it did before."""
     ttl_ms = UNSET if days is None else _ttl(days)
     fact = await open_memory(context).facts.edit(
-        _owner(user, project, tenant), fact_id, text, by=by, ttl_ms=ttl_ms
+        _owner(user, project, tenant), fact_id, _check_text(text), by=by, ttl_ms=ttl_ms
     )
     context.show(_document(fact), f"Edited: {fact.id} {plain(fact.text)}")
 
@@ -132,15 +134,15 @@ async def forget_facts(
 ) -> None:
     """Forget one fact or all, and list the transcripts that still hold it.
 
-    The bytes are overwritten in the tables of memory. Transcripts stay as they are; `awaken
-    threads delete` removes one.
+    The bytes are overwritten in the tables of memory. Transcripts, cases and recordings stay as
+    they are; `awaken threads delete --with-cases` removes those of a thread.
     """
     facts, owner = open_memory(context).facts, _owner(user, project, tenant)
     if everything == (fact_id is not None):
         raise InvalidInput(what="what to forget", problem="name an ID, or --all")
     gone = await (facts.forget_all(owner) if fact_id is None else facts.forget(owner, fact_id))
     lines = [f"Forgotten: {plain(it.text)}" for it in gone.facts] or ["Nothing was remembered."]
-    lines += [f"Still in thread {plain(it.thread_id)}" for it in gone.transcripts]
+    lines += [_describe_holding(it) for it in gone.transcripts]
     if not gone.is_erased:
         lines.append(
             "The rows are deleted; a busy reader keeps their bytes from being overwritten."
@@ -202,6 +204,13 @@ async def fill_missing_vectors(
     context.show(msgspec.to_builtins(done), text)
 
 
+def _describe_holding(thread: HoldingThread) -> str:
+    line = f"Still in thread {plain(thread.thread_id)}"
+    if thread.eval_objects:
+        line += f", and {thread.eval_objects} cases and recordings of evals were made from it"
+    return line
+
+
 def _owner(user: str | None, project: str | None, tenant: str | None) -> Partition:
     match user, project:
         case str(), None:
@@ -209,6 +218,14 @@ def _owner(user: str | None, project: str | None, tenant: str | None) -> Partiti
         case None, str():
             return project_memory(tenant, project)
     raise InvalidInput(what="whose facts", problem="name either --user or --project")
+
+
+def _check_text(text: str) -> str:
+    """Refuse a word of the command line of which a part could not be read, and would be lost."""
+    if not can_be_kept(text):
+        problem = "it has bytes that are no UTF-8; check the encoding of your terminal"
+        raise InvalidInput(what="the text", problem=problem)
+    return text
 
 
 def _ttl(days: int | None) -> int | None:

@@ -33,8 +33,8 @@ def store_at(named: Store | str | None) -> Store:
     """
     if not named and not Path(DEFAULT_FILE).is_file():
         problem = (
-            "No store is named; pass --store sqlite:///FILE or --store postgresql://…, "
-            "or set AWAKEN_STORE."
+            f"No store is named, and this folder has no {DEFAULT_FILE}; pass --store "
+            "sqlite:///FILE or --store postgresql://…, or set AWAKEN_STORE."
         )
         raise RefusedInput(what="store", problem=problem)
     store = resolve_store(named or f"sqlite:///{DEFAULT_FILE}")

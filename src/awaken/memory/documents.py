@@ -1,6 +1,7 @@
 """Documents of a collection: ingested, searched, replaced and deleted whole."""
 
 import asyncio
+import codecs
 import hashlib
 from collections.abc import Sequence
 
@@ -35,6 +36,7 @@ from .texts import clean_text
 TITLE_CHARS = 300
 SOURCE_CHARS = 1_000
 ID_CHARS = 256
+UTF_16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 class KeptPassage(Record, frozen=True, kw_only=True):
@@ -151,10 +153,13 @@ class KnowledgeBase:
                 found += [msgspec.structs.replace(it, page=number) for it in cut]
                 start += len(page) + 1
             return "\n".join(cleaned), found
+        # Some programs save "Unicode" as UTF-16; its mark is no text in UTF-8.
+        encoding = "utf-16" if data[:2] in UTF_16_MARKS else "utf-8-sig"
         try:
-            decoded = data.decode("utf-8-sig")
+            decoded = data.decode(encoding)
         except UnicodeDecodeError as error:
-            raise UnreadableDocument(problem="it is not UTF-8 text") from error
+            problem = "it is not UTF-8 text; save it as UTF-8, or name its format"
+            raise UnreadableDocument(problem=problem) from error
         text = clean_text(decoded)
         if len(text) > self.limits.document_chars:
             problem = f"it has {len(text)} characters; {self.limits.document_chars} are allowed"

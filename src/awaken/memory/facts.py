@@ -197,7 +197,7 @@ class FactBook:
         return Forgotten(
             facts=tuple(facts),
             is_erased=is_erased,
-            transcripts=self._transcripts.list_sources(owner.tenant_id, facts),
+            transcripts=await self._transcripts.list_sources(owner.tenant_id, facts),
             is_search_complete=False,
         )
 

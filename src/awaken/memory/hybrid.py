@@ -2,7 +2,9 @@
 
 import asyncio
 import logging
+from array import array
 from collections.abc import Sequence
+from operator import mul
 
 from awaken.contracts.memory.engine import Embedder, KeptItem, MemoryEngine
 from awaken.contracts.memory.errors import EmbeddingFailed
@@ -24,6 +26,8 @@ SEARCH_S = 2.0
 """How long a search waits for the vector of its query: its words do without."""
 PAUSE_S = 30.0
 """How long searches do without vectors after one has waited in vain."""
+SQUARE_MIN, SQUARE_MAX = 1.2e-38, 3.4e38
+"""Between them the square of a vector's length is a 32-bit float: engines compare by it."""
 
 
 class HybridIndex:
@@ -57,20 +61,31 @@ class HybridIndex:
         """Return a vector for each text.
 
         Raises:
-            EmbeddingFailed: There is no embedding model, or it fails or does not answer.
+            EmbeddingFailed: There is no embedding model, it fails or does not answer, or its answer
+                is not one vector for each text that others can be compared with.
         """
         if self.embedder is None:
             raise EmbeddingFailed(problem=NO_MODEL)
         made: list[bytes] = []
+        for start in range(0, len(texts), EMBEDDED_AT_ONCE):
+            batch = texts[start : start + EMBEDDED_AT_ONCE]
+            made += _check_vectors(await self._ask(self.embedder, batch, patience_s), len(batch))
+        return made
+
+    async def _ask(self, embedder: Embedder, texts: Sequence[str], patience_s: float) -> object:
         try:
-            for start in range(0, len(texts), EMBEDDED_AT_ONCE):
-                async with asyncio.timeout(patience_s):
-                    made += await self.embedder.embed(texts[start : start + EMBEDDED_AT_ONCE])
+            async with asyncio.timeout(patience_s):
+                return await embedder.embed(texts)
+        except EmbeddingFailed:
+            raise
         except TimeoutError as error:
             self._silent_until = asyncio.get_running_loop().time() + PAUSE_S
             problem = f"the embedding model took over {patience_s} s"
             raise EmbeddingFailed(problem=problem) from error
-        return made
+        except Exception as error:
+            # The host may have written the model: whatever it raises prevents nobody's search.
+            problem = f"the embedding model raised {type(error).__name__}"
+            raise EmbeddingFailed(problem=problem) from error
 
     async def search(
         self, partition: Partition, query: str, limit: int
@@ -99,3 +114,20 @@ class HybridIndex:
         if vector is None:
             return ()
         return await self._engine.search_vectors(partition, vector, self.model, depth)
+
+
+def _check_vectors(made: object, count: int) -> list[bytes]:
+    """Return the vectors of an answer, if there are as many and each can be compared.
+
+    One that is not a number, or of no length, is as near to everything or ahead of it, and
+    `pgvector` refuses every search that meets it.
+    """
+    if not isinstance(made, Sequence) or len(made) != count:
+        raise EmbeddingFailed(problem="the answer has not one vector for each text")
+    for vector in made:
+        if not isinstance(vector, bytes) or not vector or len(vector) % array("f").itemsize:
+            raise EmbeddingFailed(problem="a vector is no array of 32-bit floats")
+        floats = array("f", vector)
+        if not SQUARE_MIN < sum(map(mul, floats, floats)) < SQUARE_MAX:
+            raise EmbeddingFailed(problem="a vector is zero, infinite or not a number")
+    return list(made)

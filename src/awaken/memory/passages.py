@@ -44,7 +44,8 @@ def cut_markdown(text: str, size: int) -> Iterator[Passage]:
         offsets.append(offsets[-1] + len(line))
     headings: dict[int, str] = {}
     blocks: list[tuple[int, int]] = []
-    tokens = MarkdownIt("commonmark").enable("table").parse(text)
+    # Only blocks count: what is inside of them takes long to parse, and most of it hostile texts.
+    tokens = MarkdownIt("commonmark").enable("table").disable("inline").parse(text)
     for at, token in enumerate(tokens):
         if token.level != 0 or token.map is None or token.nesting < 0:
             continue

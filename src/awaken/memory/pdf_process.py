@@ -10,6 +10,10 @@ import logging
 import sys
 from typing import Any
 
+NEEDS_CIPHERS = (
+    "it is encrypted by AES, which needs the extra 'secrets': pip install 'awaken[secrets]'"
+)
+
 
 def main(pages_max: int, chars_max: int, memory_bytes: int, cpu_s: int) -> None:
     """Read the file of standard input within bounds, and write the answer."""
@@ -36,21 +40,30 @@ def _limit_process(memory_bytes: int, cpu_s: int) -> None:
 
 def _read_text(data: bytes, pages_max: int, chars_max: int) -> dict[str, Any]:
     import pypdf  # noqa: PLC0415 - below the limits
+    from pypdf.errors import DependencyError  # noqa: PLC0415
 
     reader = pypdf.PdfReader(io.BytesIO(data))
-    if reader.is_encrypted and not reader.decrypt(""):
-        return {"problem": "it is encrypted; remove its password first"}
+    try:
+        if reader.is_encrypted and not reader.decrypt(""):
+            return {"problem": "it is encrypted; remove its password first"}
+    except DependencyError:
+        return {"problem": NEEDS_CIPHERS}
     count = len(reader.pages)
     if count > pages_max:
         return {"problem": f"it has {count} pages; {pages_max} are allowed"}
     pages: list[str] = []
     left = chars_max
     for number in range(count):
-        pages.append(reader.pages[number].extract_text())
+        pages.append(_join_surrogates(reader.pages[number].extract_text()))
         left -= len(pages[-1])
         if left < 0:
             return {"problem": f"its text has more than {chars_max} characters"}
     return {"pages": pages}
+
+
+def _join_surrogates(text: str) -> str:
+    """Return a text that every reader of JSON takes: fonts may name the halves of a character."""
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Cleaning a text before it is kept: no secrets, no hidden characters, one form."""
 
 import hashlib
+import re
 import unicodedata
 from collections.abc import Iterator
 
@@ -9,6 +10,8 @@ from awaken.redaction import remove_secrets
 PIECE_CHARS = 200_000
 """How much of a text is searched for secrets at once."""
 _KEPT = frozenset("\n\t")
+_LINE_ENDS = re.compile("\r\n|[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
+"""Other ends of lines and pages: without them the words around one would be a single word."""
 
 
 def clean_text(text: str) -> str:
@@ -17,7 +20,7 @@ def clean_text(text: str) -> str:
     Control characters, characters without width and those that change the direction of writing
     could hide words from the person who looks at a fact; they are removed.
     """
-    composed = unicodedata.normalize("NFC", text.replace("\r\n", "\n").replace("\r", "\n"))
+    composed = unicodedata.normalize("NFC", _LINE_ENDS.sub("\n", text))
     shown = "".join(char for char in composed if char in _KEPT or not _is_hidden(char))
     # Piece by piece: of a longer text the rest would count as secret.
     return "".join(remove_secrets(it) for it in _cut_pieces(shown)).strip()

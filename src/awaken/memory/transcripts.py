@@ -4,6 +4,8 @@ from collections.abc import Iterable
 from html import unescape
 from typing import Any
 
+from msgspec.structs import replace
+
 from awaken.contracts.memory.records import Fact, HoldingThread
 from awaken.contracts.messages.content import text_of
 from awaken.contracts.messages.message import Message
@@ -39,19 +41,19 @@ class TranscriptSearch:
         self._store = store
         self._threads_max = threads_max
 
-    def list_sources(
+    async def list_sources(
         self, tenant_id: str | None, facts: Iterable[Fact]
     ) -> tuple[HoldingThread, ...]:
         """Return the threads that facts say they come from, each once."""
-        namespace = namespace_of(tenant_id)
         found = {
-            it.source.thread_id: HoldingThread(
-                thread_id=remove_namespace(namespace, it.source.thread_id), run_id=it.source.run_id
-            )
-            for it in facts
-            if it.source.thread_id is not None
+            it.source.thread_id: it.source.run_id for it in facts if it.source.thread_id is not None
         }
-        return tuple(found.values())
+        return tuple(
+            [
+                await self._describe(tenant_id, it, run_id, is_counted=no < self._threads_max)
+                for no, (it, run_id) in enumerate(found.items())
+            ]
+        )
 
     async def find_text(
         self, tenant_id: str | None, fact: Fact, reader: str | None = None
@@ -63,7 +65,7 @@ class TranscriptSearch:
         namespace, left = namespace_of(tenant_id), MESSAGES_MAX
         held: dict[str, HoldingThread] = {}
         if reader is None or fact.source.by == reader:
-            held = {it.thread_id: it for it in self.list_sources(tenant_id, [fact])}
+            held = {it.thread_id: it for it in await self.list_sources(tenant_id, [fact])}
         page = await self._store.list_threads(
             ThreadQuery(tenant_id=tenant_id, limit=min(self._threads_max, LIMIT_MAX))
         )
@@ -77,15 +79,38 @@ class TranscriptSearch:
             left -= read
             if named:
                 name = remove_namespace(namespace, thread.id)
-                source = held.get(name)
-                run_id = None if source is None else source.run_id
-                held[name] = HoldingThread(
-                    thread_id=name, run_id=run_id, message_ids=tuple(named[:NAMED_MAX])
-                )
+                source = held.get(name) or await self._describe(tenant_id, thread.id)
+                held[name] = replace(source, message_ids=tuple(named[:NAMED_MAX]))
             if left <= 0:
                 is_complete = False
                 break
         return HeldText(threads=tuple(held.values()), is_complete=is_complete)
+
+    async def _describe(
+        self,
+        tenant_id: str | None,
+        thread_id: str,
+        run_id: str | None = None,
+        *,
+        is_counted: bool = True,
+    ) -> HoldingThread:
+        return HoldingThread(
+            thread_id=remove_namespace(namespace_of(tenant_id), thread_id),
+            run_id=run_id,
+            eval_objects=await self._count_eval_objects(thread_id) if is_counted else None,
+        )
+
+    async def _count_eval_objects(self, thread_id: str) -> int:
+        """Count what evals keep of a thread, which stays when the thread is deleted."""
+        # Nothing of evals is loaded by a process that forgets nothing.
+        from awaken.contracts.evals.errors import EvalsUnavailable  # noqa: PLC0415
+        from awaken.contracts.evals.store import SourceQuery, open_eval_store  # noqa: PLC0415
+
+        try:
+            evals = open_eval_store(self._store)
+        except EvalsUnavailable:
+            return 0
+        return len(await evals.list_eval_sources(SourceQuery(thread_id=thread_id)))
 
     async def _has_run_of(self, thread: Thread, user_id: str) -> bool:
         query = RunQuery(thread_id=thread.id, limit=LIMIT_MAX)

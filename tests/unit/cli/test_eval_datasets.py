@@ -109,6 +109,14 @@ def test_runs_are_captured_by_id_by_filter_and_forgotten_with_their_thread(folde
     call("forget", code=2)
 
 
+def test_a_capture_without_a_dataset_or_without_a_run_makes_no_dataset(folder: Path) -> None:
+    (run_id,) = asyncio.run(make_runs(folder, "One"))
+    refused = call("capture", run_id, code=2)
+    assert "is a run; name the dataset after it" in str(refused)
+    assert call("capture", "captured", "--agent", "someone-else")["added"] == []
+    assert call("list")["datasets"] == []
+
+
 def test_deleting_a_thread_tells_what_still_holds_it_or_deletes_that_too(folder: Path) -> None:
     (first,) = asyncio.run(make_runs(folder, "One"))
     call("capture", first, "captured")

@@ -31,6 +31,7 @@ from awaken.extensions.memory import (
     knowledge_collection,
     user_memory,
 )
+from awaken.memory import pdf_process
 from awaken.memory.documents import KnowledgeBase
 from awaken.memory.fusion import fuse_rankings
 from awaken.memory.passages import cut_markdown, cut_text
@@ -63,19 +64,22 @@ Ask first.
 """
 
 
-def make_pdf(*pages: str) -> bytes:
-    """A PDF with a text layer, as small as one can be."""
+def make_pdf(*pages: str, cmap: str = "") -> bytes:
+    """A PDF with a text layer, as small as one can be; `cmap` says what its characters mean."""
     objects = ["<< /Type /Catalog /Pages 2 0 R >>"]
     kids = " ".join(f"{3 + 2 * n} 0 R" for n in range(len(pages)))
     objects.append(f"<< /Type /Pages /Kids [{kids}] /Count {len(pages)} >>")
     for number, text in enumerate(pages):
         stream = f"BT /F1 12 Tf 72 720 Td ({text}) Tj ET"
-        font = "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>"
+        meaning = f" /ToUnicode {3 + 2 * len(pages)} 0 R" if cmap else ""
+        font = f"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica{meaning} >>"
         objects.append(
             "<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792]"
             f" /Resources << /Font << /F1 {font} >> >> /Contents {4 + 2 * number} 0 R >>"
         )
         objects.append(f"<< /Length {len(stream)} >>\nstream\n{stream}\nendstream")
+    if cmap:
+        objects.append(f"<< /Length {len(cmap)} >>\nstream\n{cmap}\nendstream")
     out, places = io.BytesIO(), []
     out.write(b"%PDF-1.4\n")
     for number, body in enumerate(objects, 1):
@@ -122,6 +126,29 @@ def test_no_character_of_a_text_is_lost_and_no_passage_is_too_long(size: int) ->
     assert all(text[it.start :].startswith(it.text) for it in found)
     rejoined = "".join("".join(it.text.split()) for it in cut_markdown(text, size))
     assert rejoined == "".join(text.split())
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_a_text_is_read_as_programs_save_it(encoding: str) -> None:
+    async def scenario(runtime: AgentRuntime) -> None:
+        draft = DocumentDraft(data="Grüner Tee\r\nist heiß.".encode(encoding), source="tee.txt")
+        assert (await runtime.knowledge.ingest(DOCS, draft)).chars == 20
+        (found,) = await runtime.knowledge.search(DOCS, "grüner")
+        assert found.text == "Grüner Tee\nist heiß."
+
+    on_runtime(scenario)
+
+
+def test_only_the_blocks_of_a_markdown_are_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
+    from markdown_it.parser_inline import ParserInline  # noqa: PLC0415
+
+    def parse(*_: Any) -> None:
+        # A hundred thousand times `![` takes many seconds, in which nothing else executes.
+        raise AssertionError
+
+    monkeypatch.setattr(ParserInline, "parse", parse)
+    (only,) = cut_markdown("# A *title*\n\n![ ![ [link](", 100)
+    assert (only.heading, only.text) == ("A *title*", "# A *title*\n\n![ ![ [link](")
 
 
 def test_a_passage_is_found_with_its_source_and_position() -> None:
@@ -215,6 +242,29 @@ def test_the_text_layer_of_a_pdf_is_found_by_its_page() -> None:
     on_runtime(scenario)
 
 
+def test_halves_of_characters_that_a_font_names_do_not_make_a_pdf_unreadable() -> None:
+    cmap = "1 begincodespacerange\n<00> <FF>\nendcodespacerange\n2 beginbfchar\n"
+    cmap += "<41> <D83D>\n<42> <DE00>\nendbfchar"
+    pages = asyncio.run(PdfReader(MemoryLimits()).read(make_pdf("AB tea A", cmap=cmap)))
+    assert pages == ["\U0001f600 tea \ufffd"]
+
+
+def test_a_pdf_whose_cipher_is_not_installed_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    import pypdf  # noqa: PLC0415
+
+    def need_ciphers(*_: Any) -> None:
+        raise pypdf.errors.DependencyError
+
+    writer, data = pypdf.PdfWriter(), io.BytesIO()
+    writer.add_blank_page(9, 9)
+    writer.encrypt("", "owner", algorithm="RC4-128")
+    writer.write(data)
+    monkeypatch.setattr(pypdf.PdfReader, "decrypt", need_ciphers)
+    assert "awaken[secrets]" in pdf_process._read_text(data.getvalue(), 9, 99)["problem"]
+
+
 @pytest.mark.parametrize(
     ("draft", "limits", "problem"),
     [
@@ -265,7 +315,8 @@ def test_words_are_split_alike_in_every_script() -> None:
     assert split_terms("Ann's CAFÉS, parties & glasses_2") == (
         "ann", "s", "cafe", "party", "glasse", "2",
     )  # fmt: skip
-    assert split_terms("東京都 2026") == ("東京", "京都", "2026")
+    assert split_terms("東京都 2026") == ("東京", "京都", "東", "京", "都", "2026")
+    assert query_terms("東京都 2026 茶") == ("東京", "京都", "2026", "茶")
     assert split_terms("\" OR * NEAR( ) -- '; {} ^ :") == ("or", "near")
     assert len(query_terms(" ".join(f"w{n}" for n in range(99)))) == 32
 

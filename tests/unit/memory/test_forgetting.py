@@ -10,11 +10,18 @@ from tests.postgres.server import server
 from tests.postgres.stores import opened
 
 from awaken import Agent, AgentRuntime
+from awaken.contracts.evals.store import (
+    EvalObjectSource,
+    ObjectKind,
+    encode_eval_object,
+    open_eval_store,
+)
 from awaken.errors import InvalidInput, UnknownFact
 from awaken.extensions.memory import (
     DocumentDraft,
     DocumentFormat,
     FactSource,
+    MemoryLimits,
     MemoryPlugin,
     knowledge_collection,
     user_memory,
@@ -240,15 +247,41 @@ def test_forgetting_lists_the_transcripts_that_still_hold_the_text(
             await runtime.run("a", "What did I say?", thread_id="second", **whose)
             await runtime.run("a", "Hi.", thread_id="third", **whose)
             await runtime.run("a", "Hi.", thread_id="fourth", tenant_id="other", user_id="ann")
+            await keep_cases(runtime, "@acme:first", "first", "@other:second")
             (fact,) = (await runtime.memory.list_facts(ANN)).items
             gone = await runtime.memory.forget(ANN, fact.id)
             held = {it.thread_id: it for it in gone.transcripts}
             assert sorted(held) == ["first", "second"]
+            # Cases that were made from a conversation are counted with it, and no one else's.
+            assert [held[it].eval_objects for it in ("first", "second")] == [1, 0]
             assert held["first"].run_id == first.run_id
             assert all(it.message_ids for it in held.values())
             assert gone.is_search_complete
             with pytest.raises(UnknownFact):
                 await runtime.memory.forget(ANN, fact.id)
+
+    asyncio.run(run())
+
+
+async def keep_cases(runtime: AgentRuntime, *thread_ids: str) -> None:
+    """Keep an object of evals for each thread."""
+    evals = open_eval_store(runtime.store)
+    for thread_id in thread_ids:
+        name, body = encode_eval_object({"of": thread_id})
+        source = EvalObjectSource(hash=name, kind=ObjectKind.CASE, thread_id=thread_id)
+        await evals.put_eval_objects({name: body}, [source])
+
+
+def test_cases_of_deleted_conversations_are_counted_and_no_more_than_a_search_looks_at() -> None:
+    async def run() -> None:
+        async with AgentRuntime(memory_limits=MemoryLimits(searched_threads=1)) as runtime:
+            await keep_cases(runtime, "@acme:first", "@acme:second")
+            for name in ("first", "second"):
+                source = FactSource(thread_id=f"@acme:{name}")
+                await runtime.memory.remember(ANN, [f"Said in {name}"], source)
+            held = (await runtime.memory.forget_all(ANN)).transcripts
+            found = [(it.thread_id, it.eval_objects) for it in held]
+            assert found == [("first", 1), ("second", None)]
 
     asyncio.run(run())
 

@@ -30,6 +30,7 @@ from awaken.contracts.plugins.plugin import AfterRunContext
 from awaken.contracts.runs.records import RunKind
 from awaken.contracts.specs.agents import AgentSpec
 from awaken.contracts.storage.queries import DispatchQuery
+from awaken.errors import InvalidInput
 from awaken.events import RunFinish
 from awaken.extensions.memory import (
     FactOrigin,
@@ -241,6 +242,20 @@ def test_many_facts_are_chosen_by_the_question_and_bounded() -> None:
     assert len(frame) < 900
 
 
+def test_a_user_has_one_memory_whatever_spaces_surround_its_id() -> None:
+    model = ScriptedModel([ToolCalls([("remember", {"fact": "Likes tea"})]), "Noted."])
+
+    async def scenario(runtime: AgentRuntime) -> None:
+        await runtime.run("a", "I like tea.", tenant_id="acme", user_id=" ann ")
+        for user_id in ("ann", " ann", "ann\n"):
+            owner = user_memory(" acme", user_id)
+            assert len((await runtime.memory.list_facts(owner)).items) == 1
+        with pytest.raises(InvalidInput):
+            user_memory("acme", " ")
+
+    run_agent(model, scenario, MemoryPlugin())
+
+
 def test_nothing_is_asked_after_a_run_unless_extraction_is_on() -> None:
     model = ScriptedModel(["Done."])
 
@@ -282,6 +297,17 @@ def test_extraction_remembers_what_the_model_found_without_secrets() -> None:
 
     run_agent(model, scenario, MemoryPlugin(EXTRACTING))
     assert not any(key in it for it in told(model)[1])
+
+
+def test_a_sentence_that_cannot_be_kept_does_not_take_the_others_with_it() -> None:
+    model = ScriptedModel(["Nice.", '["\u200b", "Lives in Rome"]'])
+
+    async def scenario(runtime: AgentRuntime) -> None:
+        await learn(runtime, (await runtime.run("a", "I live in Rome.", **WHOSE)).run_id)
+        facts = (await runtime.memory.list_facts(ANN)).items
+        assert [it.text for it in facts] == ["Lives in Rome"]
+
+    run_agent(model, scenario, MemoryPlugin(EXTRACTING))
 
 
 @pytest.mark.parametrize("answer", ["no list", "[1, 2]", '["x"', RuntimeError("broken"), "[]"])

@@ -64,8 +64,9 @@ class Partition(Record, frozen=True, kw_only=True):
 
 
 def user_memory(tenant_id: str | None, user_id: str) -> Partition:
-    """The facts about one user."""
-    return Partition(kind=PartitionKind.USER, name=user_id, tenant_id=normalize_id(tenant_id))
+    """The facts about one user, whose id is trimmed as that of a run is."""
+    name = normalize_id(user_id) or ""
+    return Partition(kind=PartitionKind.USER, name=name, tenant_id=normalize_id(tenant_id))
 
 
 def project_memory(tenant_id: str | None, project: str) -> Partition:
@@ -139,6 +140,9 @@ class HoldingThread(Record, frozen=True, kw_only=True):
     """The run that the fact came from, if this is why the thread is listed."""
     message_ids: tuple[str, ...] = ()
     """Messages that contain the exact text."""
+    eval_objects: int | None = None
+    """How many cases and recordings of evals were made from it, which may have the text as well;
+    None: not counted, as there are more threads than are searched."""
 
 
 class Forgotten(Record, frozen=True, kw_only=True):

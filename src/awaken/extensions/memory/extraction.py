@@ -12,6 +12,7 @@ from awaken.contracts.memory.errors import UnknownFact
 from awaken.contracts.memory.records import FactOrigin, FactSource
 from awaken.contracts.messages.message import Role, user
 from awaken.contracts.plugins.plugin import AfterRunContext, FinishedRun
+from awaken.memory.texts import clean_text
 from awaken.redaction import remove_secrets
 
 from .config import MemoryConfig
@@ -60,7 +61,8 @@ async def extract_facts(facts: FactAccess, context: AfterRunContext) -> None:
         system = SYSTEM.format(count=config.extract_facts)
         answer = await context.ask_model([user(text)], system=(system,))
     found = _read_sentences(answer.text)[: config.extract_facts]
-    kept = [it for it in found if it.strip() and len(it) <= facts.limits.fact_chars]
+    # As they would be kept: one that cannot be does not take the others with it.
+    kept = [it for it in map(clean_text, found) if 0 < len(it) <= facts.limits.fact_chars]
     if not await context.exists():
         return
     source = FactSource(

@@ -97,6 +97,8 @@ class HoldingThreadView(msgspec.Struct, frozen=True, kw_only=True):
     thread_id: str
     run_id: str | None
     message_ids: tuple[str, ...]
+    eval_objects: int | None
+    """How many cases and recordings of evals were made from it; null: not counted."""
 
 
 class ForgottenFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -297,6 +299,7 @@ def _reply_forgotten(owner: Partition, gone: Forgotten) -> Reply:
             thread_id=it.thread_id,
             run_id=None if it.run_id is None else remove_namespace(namespace, it.run_id),
             message_ids=it.message_ids,
+            eval_objects=it.eval_objects,
         )
         for it in gone.transcripts
     )

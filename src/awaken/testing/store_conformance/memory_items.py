@@ -7,6 +7,7 @@ from typing import Any
 from awaken.contracts.memory.engine import KeptItem, MemoryEngine, MemoryItem
 from awaken.contracts.memory.errors import FactExists, MemoryFull
 from awaken.contracts.memory.records import (
+    Partition,
     PartitionKind,
     knowledge_collection,
     project_memory,
@@ -255,7 +256,7 @@ async def partitions_have_nothing_in_common(engine: MemoryEngine) -> None:
     owners = [
         user_memory(None, "ann"),
         user_memory("acme", "ann"),
-        user_memory("acme", "ann "),
+        Partition(tenant_id="acme", name="ann "),
         user_memory("acme", "Ann"),
         user_memory("acm", "eann"),
         project_memory("acme", "ann"),
