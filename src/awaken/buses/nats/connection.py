@@ -5,11 +5,12 @@ from collections.abc import Callable
 from typing import Any
 
 try:
-    from nats.aio.client import PERMISSIONS_ERR, PING_PROTO, Client
+    from nats.aio.client import PING_PROTO, Client
     from nats.aio.msg import Msg
     from nats.aio.subscription import Subscription
     from nats.aio.transport import TcpTransport
     from nats.errors import SecureConnRequiredError, SlowConsumerError
+    from nats.protocol.parser import PERMISSIONS_ERR
 except ModuleNotFoundError as error:
     _MESSAGE = "The NATS bus needs its client: pip install 'awaken[nats]'"
     raise ModuleNotFoundError(_MESSAGE, name="nats") from error
