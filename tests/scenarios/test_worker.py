@@ -118,6 +118,29 @@ def test_no_more_runs_are_in_flight_than_the_worker_may_have() -> None:
     simulated(scenario)
 
 
+def test_a_claim_that_hangs_in_the_store_makes_no_drain_longer() -> None:
+    drain_s, settle_s = 20, 5
+
+    async def scenario() -> None:
+        truth, model, loop = TruthStore(), Talking(pause_s=3600), asyncio.get_running_loop()
+        node = Node(truth, [model.agent()], drain_ms=drain_s * 1000)
+        node.signals.open()
+        node.worker.start()
+        await node.submit()
+        while not model.asked:
+            await asyncio.sleep(0.01)
+        node.wire.delays["claim"] = 3600
+        claims = node.wire.asked.count("claim")
+        while node.wire.asked.count("claim") == claims:
+            await asyncio.sleep(0.01)
+        begun = loop.time()
+        await node.worker.stop()
+        assert drain_s <= loop.time() - begun <= drain_s + settle_s
+        node.signals.close()
+
+    simulated(scenario)
+
+
 def test_two_workers_never_execute_one_dispatch_twice() -> None:
     async def scenario() -> None:
         truth, model = TruthStore(), Talking(pause_s=0.003)

@@ -32,7 +32,7 @@ from .control_app import TELL
 from .control_chaos import Chaos
 from .control_driver import Client, Numbers, ProcessNode
 from .control_model import Told
-from .control_node import LEASE_MS, OK, Place, Request, show_event
+from .control_node import CUT, LEASE_MS, OK, Place, Request, show_event
 from .lanes import scratch
 from .pg_evidence import PgEvidence
 from .report import finish
@@ -71,12 +71,16 @@ class Followed:
     kept: int = 0
     """How many of them came up to the latest id: what is left after a reset or elsewhere."""
     is_over: bool = False
+    cuts: int = 0
+    """How many connections ended without saying why."""
 
     def take(self, items: list[tuple[int, str, str]]) -> None:
         """Take what came over one connection."""
         for number, kind, text in items:
             if kind == StreamReset.__name__:
                 self._reset(text)
+            elif kind == CUT:
+                self.cuts += 1
             elif kind != StateSnapshot.__name__:
                 # Which is shown and never logged.
                 self.events.append((kind, text))
@@ -285,6 +289,8 @@ async def _end_sessions(pattern: str) -> None:
 async def _find_stream_problems(evidence: PgEvidence, reader: Followed) -> list[str]:
     """Compare what a reader has with the log: no gap, nothing twice, the same text."""
     view = await view_of(evidence, reader.thread_id)
+    if reader.cuts:
+        return [f"{reader.cuts} streams of run {reader.run_id} ended without saying why"]
     if view is None or not reader.is_over:
         return [f"the reader of run {reader.run_id} never came to an end"]
     logged = join_texts(show_event(it) for it in view.events if it.run_id == reader.run_id)

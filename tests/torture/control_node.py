@@ -22,7 +22,13 @@ from awaken.buses.nats import NatsBus
 from awaken.buses.postgres import PostgresBus
 from awaken.contracts.clock import SystemClock
 from awaken.contracts.errors import AwakenError, StorageError, UsageError
-from awaken.contracts.events import LoggedEvent, StreamReset, unwrap_event
+from awaken.contracts.events import (
+    ErrorEvent,
+    LoggedEvent,
+    RunFinish,
+    StreamReset,
+    unwrap_event,
+)
 from awaken.contracts.messages.deltas import TextDelta
 from awaken.contracts.messages.message import Role
 from awaken.contracts.record import Record
@@ -57,6 +63,8 @@ CONFIG = MailboxConfig(
 STATUS_MS = 200
 FOLLOW_S = 4.0
 """How long a reader stays at one process; it goes on elsewhere."""
+CUT = "cut"
+"""A stream that ended without a reason: a client could not tell it from the end of its run."""
 OK, REFUSED, FAILED, BROKEN = "ok", "refused", "failed", "broken"
 
 
@@ -174,7 +182,10 @@ async def _start(runtime: AgentRuntime, asked: Request) -> Any:
 
 
 async def _follow(runtime: AgentRuntime, asked: Request) -> Any:
-    """Stream a run for a while; returns what came, each with its id or 0."""
+    """Stream a run for a while; returns what came, each with its id or 0.
+
+    A connection that ends by itself says why with its last event; else `CUT` is added.
+    """
     stream = await runtime._parts.streams.stream_run(asked.run_id, asked.after or None)
     items: list[tuple[int, str, str]] = []
     with suppress(TimeoutError):
@@ -182,6 +193,8 @@ async def _follow(runtime: AgentRuntime, asked: Request) -> Any:
             async for batch in stream.batches():
                 for item in batch:
                     items.append((item.seq if type(item) is LoggedEvent else 0, *show_event(item)))
+            if not items or items[-1][1] not in (RunFinish.__name__, ErrorEvent.__name__):
+                items.append((0, CUT, ""))
     return items
 
 

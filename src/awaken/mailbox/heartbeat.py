@@ -20,7 +20,7 @@ from .config import MailboxConfig
 
 logger = logging.getLogger(__name__)
 
-_JOIN_S = 5.0
+_JOIN_S = 2.0
 
 
 class _Held(msgspec.Struct, eq=False):

@@ -1,5 +1,6 @@
 """The heartbeat of a node: it renews one lease, which all claims of this process depend on."""
 
+import asyncio
 import logging
 from collections.abc import Callable, Iterable, Sequence
 
@@ -21,6 +22,8 @@ CONFIRM_BEATS = 5
 """Each such beat confirms the claims that are held."""
 LEAST_WAIT_MS = 1_000
 """How long the answer to a beat is waited for at least."""
+LAST_S = 2.0
+"""How long a process that stops tries to say so."""
 
 
 class NodeIdentity(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,9 +110,10 @@ class NodeHeartbeat(Heartbeat):
         if self.is_begun:
             self.is_begun = False
             try:
-                await self._nodes.end_node(self.worker_id)
+                async with asyncio.timeout(LAST_S):
+                    await self._nodes.end_node(self.worker_id)
             except Exception as error:  # noqa: BLE001 - its lease ends by itself
-                logger.warning("This node could not say that it is over: %s", error)
+                logger.warning("This node could not say that it is over: %r", error)
 
     def open(self, thread_id: str) -> Lease:
         """Return a lease for a run that claims its thread with its first commit.

@@ -33,6 +33,8 @@ REFUSALS_MAX = 8
 FIGURES_BYTES = 64 * 1024
 """How much of the statistics an entry has at most; the busiest agents come first."""
 _STORE_S = 5.0
+_LAST_S = 2.0
+"""How long a process that stops tries to remove its entry, which is not shown for long anyway."""
 _SAMPLE_S = 1.0
 
 
@@ -165,10 +167,10 @@ class WorkerReport:
         if self._is_written:
             self._is_written = False
             try:
-                async with asyncio.timeout(_STORE_S):
+                async with asyncio.timeout(_LAST_S):
                     await self._profile.delete_entry(OWNER, self.identity.id)
-            except Exception:
-                logger.warning("The entry of this process was not removed.", exc_info=True)
+            except Exception as error:  # noqa: BLE001 - it is removed by others
+                logger.warning("The entry of this process was not removed: %r", error)
 
     def set_config(self, config: WorkerConfig) -> None:
         """Set what the process has applied; it is reported at once."""

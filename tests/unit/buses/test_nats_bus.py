@@ -230,6 +230,20 @@ def server_of(bus: NatsBus, servers: list[NatsServer]) -> NatsServer:
     return found
 
 
+@pytest.mark.parametrize("refused", ["publish", "subscribe"])
+@in_loop
+async def test_a_bus_whose_user_has_no_right_to_its_subjects_is_not_up_and_says_why(
+    refused: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    rights = f"{{ {refused}: {{ deny: 'aw.>' }} }}"
+    users = f"users: [{{ user: ann, password: secret, permissions: {rights} }}]"
+    with nats_cluster(1, f"authorization {{ {users} }}") as cluster:
+        async with opened(cluster.url.replace("//", "//ann:secret@")) as bus:
+            assert not bus.is_up
+            await until(lambda: any("permissions violation for" in it for it in caplog.messages))
+            assert not bus.send("node1", b"text")
+
+
 @in_loop
 async def test_a_bus_opens_without_a_server_and_works_when_there_is_one(
     caplog: pytest.LogCaptureFixture,

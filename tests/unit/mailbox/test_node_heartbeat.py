@@ -5,9 +5,12 @@ import threading
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
+import pytest
+
 from awaken.contracts.errors import StoreUnavailable
 from awaken.contracts.storage.dispatch import LeaseReport
 from awaken.contracts.storage.nodes import LiveNode, NodeBeat, NodeReport
+from awaken.mailbox import node_heartbeat
 from awaken.mailbox.config import MailboxConfig, choose_times, limit_outage_pause
 from awaken.mailbox.node_heartbeat import NodeHeartbeat, NodeIdentity, NodeLoad
 from awaken.mailbox.nodes import NodeDirectory
@@ -352,6 +355,24 @@ def test_the_thread_of_a_closed_heartbeat_ends() -> None:
     before = set(threading.enumerate())
     play(scenario)
     assert {it for it in set(threading.enumerate()) - before if "heartbeat" in it.name} == set()
+
+
+def test_a_store_that_hangs_does_not_keep_a_node_from_ending(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(node_heartbeat, "LAST_S", 0.01)
+
+    async def scenario(nodes: Nodes) -> None:
+        async def hang(_node_id: str) -> None:
+            await asyncio.Event().wait()
+
+        nodes.end_node = hang  # type: ignore[method-assign]
+        heartbeat = make_heartbeat(nodes)
+        await heartbeat.begin()
+        await heartbeat.close()
+        assert "This node could not say that it is over: TimeoutError()" in caplog.messages
+
+    play(scenario)
 
 
 def test_two_nodes_with_room_and_the_agent_are_woken_and_full_ones_only_without_others() -> None:

@@ -1,6 +1,7 @@
 """Nodes on Postgres: one lease for all claims of a process."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import asyncpg
@@ -52,7 +53,8 @@ async def beat(store: PostgresStore, about: NodeReport, *confirmed: str) -> Node
 
 async def lapse(store: PostgresStore, about: NodeReport) -> None:
     """Let the lease of a node run out now."""
-    await sql(store, "UPDATE {}.nodes SET lease_until = 0 WHERE node_id = $1", about.node_id)
+    back = "beat_at = beat_at - (lease_until - beat_at), lease_until = beat_at"
+    await sql(store, f"UPDATE {{}}.nodes SET {back} WHERE node_id = $1", about.node_id)
 
 
 async def sql(store: PostgresStore, text: str, *args: Any) -> list[Any]:
@@ -103,6 +105,23 @@ def test_a_claim_that_a_node_takes_after_it_was_declared_over_is_taken_back() ->
             await store.enqueue(dispatch("d-1", thread_id="t1"))
             await store.claim(about.node_id, "token-1", CLAIM_MS)
             assert [it.thread_id for it in await store.reclaim()] == ["t1"]
+
+    asyncio.run(check())
+
+
+@pytest.mark.parametrize("is_gone", [None, lambda _node_id: True])
+def test_a_damaged_thread_of_a_node_that_is_over_is_left_alone_for_a_while(
+    is_gone: Callable[[str], bool] | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def check() -> None:
+        async with opened() as store:
+            gone = await begin(store, "a", "t1", "t2")
+            await sql(store, "UPDATE {}.threads SET head = 'x' WHERE id = $1", "t1")
+            await lapse(store, gone)
+            assert [it.thread_id for it in await store.reclaim(is_gone=is_gone)] == ["t2"]
+            assert await store.reclaim(is_gone=is_gone) == ()
+            told = [it for it in caplog.messages if "is damaged" in it]
+            assert told == ["Thread 't1' is damaged; its claim is left alone."]
 
     asyncio.run(check())
 

@@ -375,6 +375,26 @@ def test_a_purge_that_meets_a_locked_commit_leaves_the_day_for_the_next_one() ->
     asyncio.run(check())
 
 
+def test_a_day_that_begins_while_its_partition_is_made_gets_it_from_the_next_purge() -> None:
+    async def check() -> None:
+        async with dated_store() as (store, calendar):
+            await calendar.purge(7)
+            late = Writer(store, "late")
+
+            async def begin_day() -> None:
+                await calendar.write_run("late", late)
+
+            await calendar.turn_to(calendar.day + 9)
+            with before_statement("CREATE TABLE commits_", begin_day):
+                await calendar.purge_once(7)
+            assert await calendar.count_commits("commits_rest") == 2
+            await calendar.purge(7)
+            assert await calendar.count_commits("commits_rest") == 0
+            assert await calendar.read_log("late") == [1, 2]
+
+    asyncio.run(check())
+
+
 def test_the_search_for_old_commits_walks_no_threads() -> None:
     """B10: however many threads there are, only commits that are older than their day are read."""
 

@@ -515,3 +515,36 @@ def columns_of(package: str) -> dict[str, list[str]]:
     for table, column in re.findall(r"ALTER TABLE (\w+) ADD COLUMN (\w+)", script):
         columns[table].append(column)
     return columns
+
+
+def test_a_user_who_may_make_no_schema_works_in_one_that_was_made_for_that_user() -> None:
+    schema, user = new_schema(), "may_make_no_schema"
+    url = server().url.replace("//postgres@", f"//{user}@")
+
+    async def run() -> None:
+        await server().sql(f"CREATE ROLE {user} LOGIN")
+        with pytest.raises(StoreUnavailable, match=f"CREATE SCHEMA {schema} AUTHORIZATION {user}`"):
+            await PostgresStore(url, schema=schema).open()
+
+        await server().sql(f"CREATE SCHEMA {schema}")
+        with pytest.raises(StoreUnavailable, match=f"ALTER SCHEMA {schema} OWNER TO {user}`"):
+            await PostgresStore(url, schema=schema).open()
+
+        await server().sql(f"ALTER SCHEMA {schema} OWNER TO {user}")
+        async with opened(url=url, schema=schema) as store:
+            assert await store.now_ms() > 0
+
+    asyncio.run(run())
+
+
+def test_the_refusal_of_a_standby_says_whom_to_name() -> None:
+    user, schema = "may_not_write", new_schema()
+
+    async def run() -> None:
+        await server().sql(f"CREATE ROLE {user} LOGIN SUPERUSER")
+        await server().sql(f"ALTER ROLE {user} SET default_transaction_read_only = on")
+        url = server().url.replace("//postgres@", f"//{user}@")
+        with pytest.raises(StoreUnavailable, match="it takes no writes; name the primary"):
+            await PostgresStore(url, schema=schema).open()
+
+    asyncio.run(run())

@@ -262,7 +262,7 @@ class NatsBus:
                 for subject, payload in batch[1]:
                     for part in self._parts.cut(payload, part_max):
                         await connection.publish(subject, _PART + part)
-                await connection.rtt(self._probe_s)  # type: ignore[arg-type]
+                await connection.ask_server(self._probe_s)
                 self._outgoing.confirm(batch)
                 if self._outgoing.is_empty:
                     self._is_sent.set()
@@ -279,7 +279,10 @@ class NatsBus:
         fresh = await connection.hear(self._list_subjects(), self._probe_s)
         if not fresh:
             return
-        await connection.rtt(self._probe_s)  # type: ignore[arg-type]
+        if self._connection is None:
+            # Nobody hears it: a user who may not publish is noticed before a signal is lost.
+            await connection.publish(f"{self._root}.n.0", b"")
+        await connection.ask_server(self._probe_s)
         for thread_id in tuple(self._local.followed):
             if thread_id is not None and self._thread_subject(thread_id) in fresh:
                 self._local.call_for_unheard(thread_id)

@@ -5,11 +5,12 @@ from collections.abc import Callable
 from typing import Any
 
 try:
-    from nats.aio.client import Client
+    from nats.aio.client import PING_PROTO, Client
     from nats.aio.msg import Msg
     from nats.aio.subscription import Subscription
     from nats.aio.transport import TcpTransport
     from nats.errors import SecureConnRequiredError, SlowConsumerError
+    from nats.protocol.parser import PERMISSIONS_ERR
 except ModuleNotFoundError as error:
     _MESSAGE = "The NATS bus needs its client: pip install 'awaken[nats]'"
     raise ModuleNotFoundError(_MESSAGE, name="nats") from error
@@ -39,6 +40,8 @@ class NatsConnection(Client):
         self._heard: dict[str, Subscription] = {}
         self.problem = ""
         """Why the last attempt failed or the connection ended."""
+        self.refusal = ""
+        """Which subject the server does not let this user publish or hear."""
         self.overrun = 0
         """How many messages were lost because the event loop was too slow for them."""
 
@@ -63,6 +66,17 @@ class NatsConnection(Client):
                 name="awaken",
                 **login,
             )
+
+    async def ask_server(self, timeout_s: float) -> None:
+        """Wait for an answer; what the server refused of what was sent comes before it.
+
+        Raises:
+            nats.errors.Error: The connection ended.
+            PermissionError: The user has no right to a subject.
+        """
+        await self.rtt(timeout_s)  # type: ignore[arg-type]
+        if self.refusal:
+            raise PermissionError(self.refusal)
 
     async def hear(self, subjects: "set[str]", timeout_s: float) -> "set[str]":
         """Hear these subjects and no others; returns those that are new.
@@ -94,6 +108,12 @@ class NatsConnection(Client):
                 raise SecureConnRequiredError
         return super()._connect_command()
 
+    async def _send_ping(self, future: "asyncio.Future[bool] | None" = None) -> None:
+        """Ask for an answer; the client would ask before the server gets what waits to be sent."""
+        self._pongs.append(asyncio.Future() if future is None else future)
+        await self._send_command(PING_PROTO)
+        await self._flush_pending()
+
     async def leave(self) -> None:
         """End the connection at once, also one whose peer takes no bytes; harmless if it ended."""
         # A graceful end would first wait until everything is written.
@@ -112,6 +132,8 @@ class NatsConnection(Client):
             self.overrun += 1
         else:
             self.problem = str(error) or type(error).__name__
+            if PERMISSIONS_ERR in self.problem:
+                self.refusal = self.problem
 
     async def _note_end(self) -> None:
         self._on_end()

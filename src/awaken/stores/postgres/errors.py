@@ -68,4 +68,7 @@ def translate_error(error: BaseException, store: str) -> StorageError:
         return InvalidRecord(what=f"A record for store {store}", problem=problem)
     if isinstance(error, TimeoutError):
         return StoreUnavailable(store=store, problem="it did not answer in time")
+    if is_read_only(error):
+        # Of a standby even the first LISTEN is refused, with words that only its owner understands.
+        problem = f"it takes no writes; name the primary, and a user that may write ({problem})"
     return StoreUnavailable(store=store, problem=problem)

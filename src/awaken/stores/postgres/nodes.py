@@ -94,10 +94,19 @@ STATEMENTS.update(
             " WHERE NOT is_over AND lease_until <= $1 FOR UPDATE SKIP LOCKED)"
         ),
         # Each time anew: a node that does not know yet that it is over may still claim threads.
+        # What lasts longer than a claim of the node can is a damaged thread, which is left alone.
         "node_expire_claims": (
             "UPDATE threads SET lease_until = 0 WHERE no IN (SELECT t.no FROM nodes n"
             " JOIN threads t ON t.claimed_by = n.node_id AND t.claim_token IS NOT NULL"
-            " WHERE n.is_over AND t.lease_until > 0 FOR UPDATE OF t SKIP LOCKED)"
+            " WHERE n.is_over AND t.lease_until > 0 AND (t.lease_until <= $1 +"
+            f" greatest({CLAIM_LEASES} * (n.lease_until - n.beat_at), {claims.DAMAGED_MS // 2})"
+            f" OR t.lease_until > $1 + {claims.DAMAGED_MS}) FOR UPDATE OF t SKIP LOCKED)"
+        ),
+        # The nodes that are over have lost their claims already.
+        "list_claim_holders": (
+            "SELECT DISTINCT claimed_by FROM threads WHERE claim_token IS NOT NULL"
+            " AND lease_until > $1"
+            " AND claimed_by NOT IN (SELECT node_id FROM nodes WHERE is_over)"
         ),
         "node_forget": (
             "DELETE FROM nodes WHERE is_over AND beat_at < $1 AND NOT EXISTS (SELECT 1 FROM threads"
@@ -175,7 +184,7 @@ async def _reclaim(
             if is_gone(node_id):
                 await session.run("node_end", node_id)
     await session.run("node_declare_over", now)
-    await session.run("node_expire_claims")
+    await session.run("node_expire_claims", now)
     await session.run("node_forget", now - KEPT_MS)
     return await claims.reclaim(session, limit, is_gone)
 

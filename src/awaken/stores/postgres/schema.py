@@ -45,6 +45,12 @@ _SAVE_FACT = (
     " ON CONFLICT (name) DO UPDATE SET value = excluded.value"
 )
 _KEEP_FACT = "INSERT INTO facts (name, value) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING"
+_MAY_MAKE = (
+    "SELECT n IS NOT NULL, CASE WHEN n IS NULL THEN"
+    " has_database_privilege(current_database(), 'CREATE')"
+    " ELSE has_schema_privilege(n, 'CREATE') END, quote_ident(current_user)"
+    " FROM (SELECT to_regnamespace($1)::oid AS n) AS schema"
+)
 _IS_INVALID = "SELECT 1 FROM pg_index WHERE indexrelid = to_regclass($1) AND NOT indisvalid"
 
 
@@ -135,13 +141,30 @@ async def _migrate_alone(
     readable_from = max(closing, default=FIRST_READABLE)
     async with connection.transaction():
         if found == 0:
-            await connection.execute(f"CREATE SCHEMA IF NOT EXISTS {server.schema}")
+            await _make_schema(connection, server)
         for script in (*scripts, *closing.values()):
             await _execute(connection, script.replace(" CONCURRENTLY", ""))
         if 0 < found < tenant_ids.VERSION:
             await tenant_ids.rename_tenant_ids(connection.fetch)
         await connection.execute(_SAVE_FACT, VERSION, str(to))
         await connection.execute(_KEEP_FACT, READABLE_FROM, str(readable_from))
+
+
+async def _make_schema(connection: Connection, server: PostgresServer) -> None:
+    """Make the schema, unless an administrator has: the user may have no right to make one.
+
+    Raises:
+        StoreUnavailable: The user may make no schema, or no tables in the one that is there.
+    """
+    is_there, is_allowed, user = await connection.fetchrow(_MAY_MAKE, server.schema)
+    if not is_allowed:
+        remedy = f"CREATE SCHEMA {server.schema} AUTHORIZATION {user}"
+        if is_there:
+            remedy = f"ALTER SCHEMA {server.schema} OWNER TO {user}"
+        problem = f"its user may not make the tables; an administrator allows it by `{remedy}`"
+        raise StoreUnavailable(store=server.name, problem=problem)
+    if not is_there:
+        await connection.execute(f"CREATE SCHEMA {server.schema}")
 
 
 async def _run_beside_others(
