@@ -13,6 +13,7 @@ from awaken.contracts.runs.records import RunKind
 from .divergences import is_purged
 from .pins import has_changes
 from .provider_failures import PROVIDER_CODES
+from .side_questions import SIDE_QUESTION
 from .worlds import OneWorld
 
 _LIVE = (ReplayMode.WHAT_IF, ReplayMode.SIMULATE)
@@ -117,7 +118,9 @@ def check_tried(
         CannotReplay: A provider failed, or what is live in this mode was never asked.
     """
     problem, ended = None, replayed.run.termination
-    if spec.mode is ReplayMode.MODEL_ONLY and is_same and not worlds.executed:
+    if isinstance(ended, Failed) and SIDE_QUESTION in ended.message:
+        problem = ended.message.rstrip(".")
+    elif spec.mode is ReplayMode.MODEL_ONLY and is_same and not worlds.executed:
         problem = "no tool was executed: the run called none without effects"
     elif spec.mode in _LIVE:
         if worlds.asked and isinstance(ended, Failed) and ended.code in PROVIDER_CODES:
