@@ -146,7 +146,7 @@ class Replays:
     async def _run(
         self, recording: Recording, spec: ReplaySpec, user_id: str | None
     ) -> tuple[Recording, OneWorld]:
-        host, clock = self._host, ReplayClock(recording.run.created_at)
+        host, clock = self._host, ReplayClock(recording)
         store = host.make_store(clock)
         store.keeps_state_history = True
         world = _build_world(spec)
