@@ -17,7 +17,8 @@ from .side_questions import SIDE_QUESTION
 from .worlds import OneWorld
 
 _LIVE = (ReplayMode.WHAT_IF, ReplayMode.SIMULATE)
-_STORE_CODES = frozenset(it.code for it in (StorageError, *StorageError.__subclasses__()))
+_STORE_ERRORS: tuple[type[StorageError], ...] = (StorageError, *StorageError.__subclasses__())
+_STORE_CODES = frozenset(it.code for it in _STORE_ERRORS)
 """Codes of runs whose store refused a write."""
 
 
