@@ -95,7 +95,7 @@ def test_generated_runs_with_guardrails_rules_and_limits_verify_equal() -> None:
             calls = (call for step in recording.steps for call in step.calls)
             asked_by.update(it.question.asked_by for call in calls for it in call.decisions)
 
-    for seed in range(40_000, 40_000 + choose_size(60, 1_000)):
+    for seed in range(40_000, 40_000 + choose_size(60, 700)):
         asyncio.run(verify(play_generated(seed, is_wide=True)))
     assert ends.keys() >= {"natural_end", "max_rounds", "budget_exceeded", "token_budget"}, ends
     assert asked_by >= {"permission", "__loop_actions", ""}, asked_by
