@@ -16,10 +16,13 @@ import msgspec
 
 from awaken import (
     Agent,
+    ConsecutiveErrors,
     ContextWindowPolicy,
     InputMode,
+    LoopDetection,
     RunRequest,
     StateKey,
+    TokenBudget,
     ToolContext,
     tool,
     user,
@@ -37,10 +40,19 @@ from awaken.contracts.storage.store import Store
 from awaken.contracts.suspension.tickets import DecisionAction, Ticket, ToolCallResume
 from awaken.evals.recording import Recorder
 from awaken.evals.worlds import pack_world
+from awaken.extensions.deferred_tools import DeferredToolsPlugin
+from awaken.extensions.guardrails import GuardrailsPlugin
 from awaken.extensions.handoff import HandoffPlugin
+from awaken.extensions.permission import PermissionPlugin, ask, deny
 from awaken.mailbox.mailbox import Mailbox
 from awaken.messages import Role
-from awaken.models import SUMMARY_SYSTEM_PROMPT, InferenceRequest, StopReason, TokenUsage
+from awaken.models import (
+    SUMMARY_SYSTEM_PROMPT,
+    Budget,
+    InferenceRequest,
+    StopReason,
+    TokenUsage,
+)
 from awaken.plugins import StateScope
 from awaken.runtime.resolution.registries import RegistrySet
 from awaken.runtime.resolution.registry import RegistryHandle
@@ -202,12 +214,61 @@ def decide(ticket: Ticket) -> ToolCallResume | None:
     if pick < 0.25:
         name = f"no {ticket.ticket_id}"
         return ToolCallResume(decision_id=name, action=DecisionAction.CANCEL, reason="no")
-    if ticket.tool_name == "ask":
+    if ticket.tool_name == "ask" and not ticket.asked_by:
         return ToolCallResume(decision_id=f"yes {ticket.ticket_id}", result={"n": int(pick * 9)})
     return approve_all(ticket)
 
 
-def make_agents(seed: int, done: Executions) -> list[Agent]:
+def widen(seed: int, options: dict[str, Any]) -> None:
+    """Give an agent guardrails, rules, limits, reminders and stop conditions."""
+    chance = random.Random(f"wide {seed}")
+    plugins = options.setdefault("plugins", [])
+    config = options.setdefault("config", {})
+    if chance.random() < 0.5:
+        actions = {
+            "output": ("block", "ask", "redact"),
+            "tool_arguments": ("block", "ask"),
+            "tool_results": ("block", "redact"),
+        }
+        places = [chance.choice(tuple(actions)) for _ in range(chance.choice((1, 2)))]
+        rules = [
+            {
+                "name": f"rule{number}",
+                "on": [place],
+                "action": chance.choice(actions[place]),
+                "pattern": chance.choice(("so [23]", "#[2-4]", '"b"', "tally", "done")),
+            }
+            for number, place in enumerate(places)
+        ]
+        plugins.append(GuardrailsPlugin())
+        config["guardrails"] = {"rules": rules}
+    if chance.random() < 0.4:
+        scope = chance.choice(("once", "run", "thread"))
+        verdict = chance.choice((deny, ask, ask))
+        named = chance.choice(("send*", "read*", "tally*"))
+        rule = deny(named) if verdict is deny else ask(named, scope=scope)
+        plugins.append(PermissionPlugin([rule]))
+    if chance.random() < 0.4:
+        # Only a process that died lets a run take so long: it is none that the limit counts.
+        is_long = chance.random() < 0.4
+        limit = {"time_ms": 1_000} if is_long else {"tokens": chance.choice((40, 80, 120))}
+        options["budgets"] = [Budget(**limit, soft=chance.random() < 0.5)]
+    if chance.random() < 0.4:
+        options["stop"] = [
+            chance.choice(
+                (
+                    TokenBudget(max_total=chance.choice((40, 90))),
+                    ConsecutiveErrors(max=2),
+                    LoopDetection(window=2),
+                )
+            )
+        ]
+    if chance.random() < 0.3:
+        plugins.append(DeferredToolsPlugin())
+        config["deferred_tools"] = {"enabled": True}
+
+
+def make_agents(seed: int, done: Executions, *, is_wide: bool = False) -> list[Agent]:
     chance = random.Random(f"agents {seed}")
     tools = make_tools(done, chance)
     names = [it.descriptor.id for it in tools]
@@ -232,6 +293,8 @@ def make_agents(seed: int, done: Executions) -> list[Agent]:
         options["delegates"] = ["helper"]
     if has_handoff:
         options["plugins"] = [HandoffPlugin({"other": "for the rest"})]
+    if is_wide:
+        widen(seed, options)
     agents = [Agent("main", model=made, tools=chosen, **options)]
     if has_handoff:
         next_one = GeneratedModel(seed + 2, kinds, 0.4, is_wordy=False)
@@ -243,11 +306,14 @@ def make_agents(seed: int, done: Executions) -> list[Agent]:
     return agents
 
 
-def play_generated(seed: int, *, has_crashes: bool = True) -> Generated:
-    """Play the story of a seed on virtual time and return what is stored of it."""
+def play_generated(seed: int, *, has_crashes: bool = True, is_wide: bool = False) -> Generated:
+    """Play the story of a seed on virtual time and return what is stored of it.
+
+    A wide one has agents with guardrails, rules, limits, stop conditions and deferred tools.
+    """
     done = Executions()
     chance = random.Random(f"story {seed}")
-    agents = make_agents(seed, done)
+    agents = make_agents(seed, done, is_wide=is_wide)
     registries = registry_set(agents, [], [], provider_clients({}, Connections()), {})
     inputs = [f"input {n}" for n in range(chance.choice((1, 1, 2)))]
     steers = [chance.randrange(0, 60) for _ in range(chance.choice((0, 0, 1, 2)))]

@@ -14,6 +14,7 @@ from awaken.bootstrap.run_services import build_services
 from awaken.contracts.evals.errors import CannotReplay
 from awaken.contracts.evals.recordings import RecordedCall, Recording
 from awaken.contracts.evals.worlds import DivergenceKind, ModelSource, World
+from awaken.contracts.lifecycle import Stopped, tag_of
 from awaken.contracts.storage.queries import RunQuery
 from awaken.contracts.suspension.tickets import DecisionAction
 from awaken.contracts.tool_results import ToolStatus
@@ -74,6 +75,30 @@ def test_generated_runs_verify_equal_without_executing_anything() -> None:
     # The runs have all that a run can have.
     wanted = {"parallel", "state", "ticket", "steering", "child", "handoff", "summary", "crash"}
     assert {name for name, count in seen.items() if count} >= wanted, seen
+
+
+def test_generated_runs_with_guardrails_rules_and_limits_verify_equal() -> None:
+    """What plugins and limits did to a run they do to it again."""
+    ends: dict[str, int] = {}
+    asked_by: set[str] = set()
+
+    async def verify(generated: Generated) -> None:
+        replays = build_generated_replays(generated)
+        executed = len(generated.done.calls)
+        for recording in await record_all(generated):
+            result = await replays.replay(recording)
+            assert result.is_same, (generated.seed, result.divergences)
+            assert len(generated.done.calls) == executed, generated.seed
+            end = recording.run.termination
+            code = end.reason.code if isinstance(end, Stopped) else tag_of(end) if end else "waits"
+            ends[code] = ends.get(code, 0) + 1
+            calls = (call for step in recording.steps for call in step.calls)
+            asked_by.update(it.question.asked_by for call in calls for it in call.decisions)
+
+    for seed in range(40_000, 40_000 + choose_size(60, 700)):
+        asyncio.run(verify(play_generated(seed, is_wide=True)))
+    assert ends.keys() >= {"natural_end", "max_rounds", "budget_exceeded", "token_budget"}, ends
+    assert asked_by >= {"permission", "__loop_actions", ""}, asked_by
 
 
 def test_generated_runs_whose_log_was_purged_are_never_called_diverged() -> None:

@@ -7,8 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from awaken import Agent, AgentRuntime, RunRequest, tool, user
+from awaken import Agent, AgentRuntime, RunRequest, ToolContext, tool, user
 from awaken.contracts.evals.errors import CannotReplay
+from awaken.contracts.evals.eval_runs import ItemStatus
 from awaken.contracts.evals.replays import ReplayMode, ReplayResult, ReplaySpec
 from awaken.contracts.evals.worlds import (
     OnMiss,
@@ -20,6 +21,7 @@ from awaken.contracts.evals.worlds import (
 from awaken.contracts.models.errors import Unauthorized
 from awaken.contracts.runs.records import RunKind
 from awaken.contracts.tools.tool import ToolDescriptor
+from awaken.evals import Case, ScriptedCall, ScriptedTurn, evaluate, scorers
 from awaken.extensions.handoff import Handoff, HandoffPlugin
 from awaken.models import InferenceRequest, ModelEvent
 from awaken.testing import ScriptedModel, ToolCalls
@@ -215,3 +217,50 @@ def test_what_plugins_did_after_a_run_is_not_replayed_as_a_run() -> None:
 def test_a_way_to_answer_delegates_that_is_none_is_refused() -> None:
     with pytest.raises(ValueError, match="it is 'recorded' or 'replay'"):
         ToolPolicy(delegates="replayed")
+
+
+@tool(effect="none")
+async def think(q: str, ctx: ToolContext) -> str:
+    """Think."""
+    assert ctx.sub_runs is not None
+    return (await ctx.sub_runs.ask_model([user(q)])).text
+
+
+def answer_thinker(request: InferenceRequest) -> Any:
+    last = request.messages[-1]
+    if last.text == "deep?":
+        return "very"
+    return "Done." if last.role == "tool" else ToolCalls([("think", {"q": "deep?"})])
+
+
+def test_a_tool_that_asks_a_model_itself_is_not_given_the_answer_of_its_step() -> None:
+    """Nothing recorded answers its question: a difference would be made up."""
+
+    async def main() -> None:
+        agent = Agent("a", model=ScriptedModel([answer_thinker] * 9), tools=[think])
+        async with AgentRuntime([agent], history="full") as runtime:
+            run = await runtime.run("a", "hi")
+            recording = await runtime.replays.record(run.run_id)
+            assert recording.steps[0].calls[0].result.message == "very"
+            assert (await runtime.replays.verify(recording)).is_same
+            spec = ReplaySpec(mode=ReplayMode.MODEL_ONLY)
+            with pytest.raises(CannotReplay, match="a tool asked a model by itself"):
+                await runtime.replays.replay(recording, spec)
+            live = ReplaySpec(
+                mode=ReplayMode.WHAT_IF, variant=BRIEF, tools=ToolPolicy(source=ToolSource.LIVE)
+            )
+            tried = await runtime.replays.replay(recording, live)
+            assert tried.replayed.steps[0].calls[0].result.message == "very"
+        turns = (ScriptedTurn(calls=(ScriptedCall(name="think", arguments={"q": "deep?"}),)),)
+        case = Case(
+            id="c",
+            user_input="hi",
+            provider_script=(*turns, ScriptedTurn(text="Done.")),
+            tools=ToolPolicy(allow_live=("think",)),
+            scorers=(scorers.contains("Done"),),
+        )
+        (item,) = (await evaluate([case], [agent], repeats=1)).items
+        assert item.status is ItemStatus.DIVERGED
+        assert "a tool asked a model by itself" in (item.error or "")
+
+    asyncio.run(main())

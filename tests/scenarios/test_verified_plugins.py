@@ -256,3 +256,57 @@ def test_a_call_that_asked_by_itself_and_was_declined_asks_again(effect: Any, re
             assert same.is_same, same.divergences
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("place", ["in the queue", "between two steps"])
+def test_a_time_in_which_no_process_had_the_run_is_none_that_a_limit_counts(place: str) -> None:
+    async def main() -> None:
+        model = ScriptedModel([ToolCalls([("wait_an_hour", {})]), "Done."])
+        agent = Agent("patient", model=model, tools=[wait_an_hour])
+        budgets = [Budget(time_ms=4_000_000)]
+        async with AgentRuntime(
+            [agent], clock=LoopClock(), history="full", budgets=budgets
+        ) as runtime:
+            done = await runtime.run("patient", "Go.")
+            assert done.text == "Done."
+            recording = await runtime.replays.record(done.run_id)
+            # As if it had waited, or its process had died and another one had taken it over.
+            first = 0 if place == "in the queue" else 1
+            later = [
+                msgspec.structs.replace(it, at=it.at + 3_000_000) if number >= first else it
+                for number, it in enumerate(recording.steps)
+            ]
+            took = (recording.run.duration_ms or 0) + 3_000_000
+            run = msgspec.structs.replace(recording.run, duration_ms=took)
+            late = msgspec.structs.replace(recording, run=run, steps=tuple(later))
+            same = await runtime.replays.verify(late)
+            assert same.is_same, same.divergences
+
+    run_in_virtual_time(main)
+
+
+@tool
+async def ask_person(question: str, ctx: ToolContext) -> Any:
+    """Ask a person."""
+    return ctx.suspend(question) if ctx.resume is None else "asked"
+
+
+def test_a_message_that_came_instead_of_the_second_question_of_a_call_comes_there_again() -> None:
+    async def main() -> None:
+        model = ScriptedModel([ToolCalls([("ask_person", {"question": "Now?"})]), "Well."])
+        permission = PermissionPlugin([ask("ask_person")])
+        agent = Agent("a", model=model, tools=[ask_person], plugins=[permission])
+        async with AgentRuntime([agent], history="full") as runtime:
+            waiting = await runtime.run("a", "Go.", thread_id="t")
+            await runtime.decide(waiting.tickets[0].ticket_id)
+            asked = await runtime.wait(waiting.run_id)
+            assert [it.asked_by for it in asked.tickets] == [""]
+            done = await runtime.run("a", "Never mind.", thread_id="t")
+            assert done.run_id == waiting.run_id
+            assert done.text == "Well."
+            recording = await runtime.replays.record(done.run_id)
+            assert len(recording.steps[0].calls[0].decisions) == 2
+            same = await runtime.replays.verify(recording)
+            assert same.is_same, same.divergences
+
+    asyncio.run(main())

@@ -5793,8 +5793,8 @@ export interface components {
             budget: components["schemas"]["EvalBudget"] | null;
             /** @default [] */
             cases: string[];
-            /** @default 60000 */
-            cell_timeout_ms: number;
+            /** @default null */
+            cell_timeout_ms: number | null;
             /** @default 4 */
             concurrency: number;
             dataset_id: string;
@@ -5810,24 +5810,24 @@ export interface components {
             judge_model_id: string | null;
             /** @default null */
             max_tokens_per_cell: number | null;
-            /** @default live */
-            mode: components["schemas"]["EvalMode"];
+            /** @default null */
+            mode: components["schemas"]["EvalMode"] | null;
             /** @default null */
             repeats: number | null;
             /** @default null */
             revision: number | null;
             /** @default [] */
             scorers: components["schemas"]["ScorerSpec"][];
-            /** @default 0 */
-            seed: number;
+            /** @default null */
+            seed: number | null;
             /** @default null */
             split: string | null;
             /** @default false */
             stop_early: boolean;
             /** @default [] */
             tags: string[];
-            /** @default {} */
-            tools: components["schemas"]["ToolPolicy"];
+            /** @default null */
+            tools: components["schemas"]["ToolPolicy"] | null;
             /**
              * @default [
              *       {

@@ -253,7 +253,7 @@ async def _find_judged_gates(store: Store, manifest_hash: str) -> list[JudgedGat
             eval_id=it.record.eval_id,
             dataset_id=it.record.spec.dataset_id,
             at=it.record.finished_at or it.record.created_at,
-            mode=it.record.spec.mode,
+            mode=it.record.spec.mode_or_live,
             tools=it.tools,
             is_passed=it.is_passed,
             off_terms=it.off_terms,

@@ -88,7 +88,9 @@ def run_eval(  # noqa: PLR0913 - one parameter for each option
     repeats: Annotated[
         int | None, typer.Option("--repeats", min=1, max=50, help="Samples of each cell.")
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", help="The order of samples.")] = 0,
+    seed: Annotated[
+        int | None, typer.Option("--seed", help="The order of samples; 0 unless given.")
+    ] = None,
     concurrency: Annotated[int, typer.Option("--concurrency", min=1, help="Samples at once.")] = 4,
     cases: CaseIds = None,
     tags: Tags = None,

@@ -52,7 +52,8 @@ def choose_input(
             for ticket_id, it in known.items()
             if it.activation == first and it.decision is not None
         }
-        if len(chosen) == len(waiting) and after is not None and after.resumed_as is not None:
+        is_last = len(chosen) == len(waiting) and not any(asks_more(c, it) for it, c in matched)
+        if is_last and after is not None and after.resumed_as is not None:
             # A message that came with the decision may have named another agent.
             return NextInput(tuple(chosen.items()), after.inputs, after.resumed_as)
         return NextInput(tuple(chosen.items()))
@@ -66,6 +67,21 @@ def choose_input(
     return NextInput(
         tuple((it.ticket_id, build_decision(it, action, result=True)) for it in waiting)
     )
+
+
+def is_settled(step: RecordedStep | None, tickets: Iterable[Ticket]) -> bool:
+    """Whether all questions are decided, and the recorded calls of the step asked no other one.
+
+    A message that came instead of the next decision would come too early.
+    """
+    return all(
+        it.decision is not None and not asks_more(_find_call(step, it), it) for it in tickets
+    )
+
+
+def asks_more(call: RecordedCall | None, ticket: Ticket) -> bool:
+    """Whether a recorded call asked another question after that of a ticket."""
+    return call is not None and len(call.decisions) > len(ticket.answered) + 1
 
 
 def find_planned(planned: Iterable[PlannedDecision], ticket: Ticket) -> ToolCallResume | None:

@@ -187,7 +187,11 @@ class EvalDriver:
             self._flying.pop(sample.number, None)
             self._landed.set()
         has_parted = outcome is not None and bool(outcome.divergences)
-        if has_parted and prepared.spec.mode is EvalMode.VERIFY and not end.status.is_missing:
+        if (
+            has_parted
+            and prepared.spec.mode_or_live is EvalMode.VERIFY
+            and not end.status.is_missing
+        ):
             end = msgspec.structs.replace(end, status=ItemStatus.DIVERGED)
         specs = prepared.scorers_of(given.case, variant.name)
         looks = expects_failure(prepared.scorers_of(given.case))
@@ -208,12 +212,12 @@ class EvalDriver:
                 logger.info("Sample '%s' has no recording: %s", run_id, error)
         if not recordings:
             return None, (), end
-        end = check_below(end, recordings, setup.spec.mode)
-        if setup.spec.mode is EvalMode.SCRIPTED:
+        end = check_below(end, recordings, setup.spec.mode_or_live)
+        if setup.spec.mode_or_live is EvalMode.SCRIPTED:
             end = check_script(setup.given.case, recordings, end)
         merged, kept = merge_turns(recordings), setup.given.recording
         divergences: tuple[ReplayDivergence, ...] = ()
-        if kept is not None and MODELS[setup.spec.mode] is ModelSource.RECORDED:
+        if kept is not None and MODELS[setup.spec.mode_or_live] is ModelSource.RECORDED:
             divergences = find_divergences(kept, merged)
         outcome = build_outcome(setup.given, merged, divergences)
         if end.status.is_missing or end.status is ItemStatus.TIMEOUT:

@@ -42,7 +42,7 @@ class EvalEstimate(Record, frozen=True, kw_only=True):
 async def estimate_eval(parts: EvalParts, prepared: PreparedEval) -> EvalEstimate:
     """Estimate an eval from the last one of its dataset, else from the recordings of its cases."""
     samples, cases = len(prepared.samples), len(prepared.cases)
-    if MODELS[prepared.spec.mode] is not ModelSource.LIVE:
+    if MODELS[prepared.spec.mode_or_live] is not ModelSource.LIVE:
         nothing = AmountRange(low=0, expected=0, high=0)
         return EvalEstimate(
             samples=samples,
@@ -74,7 +74,7 @@ Usages = dict[str, list[tuple[float | None, float | None]]]
 async def _find_usages(parts: EvalParts, prepared: PreparedEval) -> tuple[str, Usages]:
     query = EvalQuery(dataset_id=prepared.revision.dataset_id, limit=20)
     for _, record in await parts.evals.list_evals(query):
-        if record.status in _ENDED and record.spec.mode is prepared.spec.mode:
+        if record.status in _ENDED and record.spec.mode_or_live is prepared.spec.mode_or_live:
             found = _collect(await list_items(parts.evals, record.eval_id))
             if found:
                 return record.eval_id, found

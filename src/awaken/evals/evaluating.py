@@ -197,8 +197,8 @@ async def evaluate(
         runtime_options: Further arguments of the `AgentRuntime`.
         on_item: Called with each item as it is scored.
         **options: Further fields of the `EvalSpec`, such as `mode`, `repeats` or `gate`. Absent,
-            the mode is `scripted` if every case has a script, `recorded` if every case has a
-            recording, else `live`.
+            the mode is that of the gate's terms; if they name none, `scripted` if every case has a
+            script, `recorded` if every case has a recording, else `live`.
 
     Raises:
         EvalError: The eval cannot be planned, or not be compared with the baseline; nothing was
@@ -287,12 +287,15 @@ def build_spec(
 
     Raises:
         InvalidEval: There is no such mode.
+        InvalidGate: The gate cannot be read.
     """
     given = {name: value for name, value in options.items() if value is not None}
     for name in ("scorers", "cases", "tags"):
         if name in given:
             given[name] = tuple(given[name])
-    mode = given.get("mode") or choose_mode(dataset.cases)
+    gate = given.get("gate", dataset.gate)
+    stated = None if gate is None else parse_gate(gate).terms.mode
+    mode = given.get("mode") or stated or choose_mode(dataset.cases)
     if mode not in list(EvalMode):
         known = ", ".join(EvalMode)
         raise InvalidEval(problem=f"there is no mode {mode!r}; use one of {known}")

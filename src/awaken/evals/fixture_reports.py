@@ -164,7 +164,7 @@ def build_run(record: EvalRecord, items: Sequence[EvalItem]) -> dict[str, Any]:
         "id": record.eval_id,
         "dataset_id": record.spec.dataset_id,
         "dataset_revision": record.revision,
-        "execution_mode": str(record.spec.mode),
+        "execution_mode": str(record.spec.mode_or_live),
         "status": str(record.status),
         "items": [
             {

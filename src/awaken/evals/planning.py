@@ -71,19 +71,19 @@ def check_case(case: Case, spec: EvalSpec, *, has_scorers: bool) -> None:
     problem = None
     if not (has_scorers or case.expect is not None or case.scorers):
         problem = "has no expectation and no scorer"
-    elif spec.mode is EvalMode.SCRIPTED and not case.provider_script:
+    elif spec.mode_or_live is EvalMode.SCRIPTED and not case.provider_script:
         problem = "has no provider_script"
-    elif spec.mode in (EvalMode.RECORDED, EvalMode.VERIFY) and case.recording is None:
+    elif spec.mode_or_live in (EvalMode.RECORDED, EvalMode.VERIFY) and case.recording is None:
         problem = "has no recording"
-    elif MODELS[spec.mode] is ModelSource.RECORDED and case.continued_turns:
+    elif MODELS[spec.mode_or_live] is ModelSource.RECORDED and case.continued_turns:
         problem = "has further turns, which its recording does not have; use the mode live"
     elif case.user is not None and case.continued_turns:
         problem = "has both a simulated user and further turns"
-    elif spec.mode is EvalMode.SCRIPTED and any(
+    elif spec.mode_or_live is EvalMode.SCRIPTED and any(
         not it.provider_script for it in case.continued_turns
     ):
         problem = "has a further turn without a provider_script"
-    elif spec.mode is EvalMode.SCRIPTED and (stop := _find_wrong_stop(case)) is not None:
+    elif spec.mode_or_live is EvalMode.SCRIPTED and (stop := _find_wrong_stop(case)) is not None:
         problem = f"has a script with the stop '{stop:.40}'; known: {', '.join(StopReason)}"
     if problem is not None:
         raise InvalidEval(problem=f"case '{case.id}' {problem}")
@@ -97,12 +97,12 @@ def _find_wrong_stop(case: Case) -> str | None:
 
 def list_simulated(spec: EvalSpec, cases: Sequence[Case]) -> tuple[str, ...]:
     """Return the ids of cases whose tools a model simulates: exploration, and never a gate."""
-    return tuple(it.id for it in cases if (it.tools or spec.tools).is_simulated)
+    return tuple(it.id for it in cases if (it.tools or spec.tools_or_recorded).is_simulated)
 
 
 def list_tool_sources(spec: EvalSpec, cases: Sequence[Case]) -> tuple[ToolSource, ...]:
     """Return all who may answer a tool call of one of the cases."""
-    found = {source for it in cases for source in (it.tools or spec.tools).sources}
+    found = {source for it in cases for source in (it.tools or spec.tools_or_recorded).sources}
     return tuple(sorted(found))
 
 
@@ -127,7 +127,7 @@ def plan_samples(
     if total > samples_max:
         problem = f"it has {total:,} samples, and an eval may have {samples_max:,}"
         raise InvalidEval(problem=problem)
-    chance = random.Random(spec.seed)
+    chance = random.Random(spec.seed_or_zero)
     planned: list[PlannedSample] = []
     for sample in range(max(repeats.values(), default=0)):
         order = [it.id for it in cases if sample < repeats[it.id]]
@@ -149,8 +149,8 @@ def count_repeats(spec: EvalSpec, case: Case) -> int:
     """Return how often each cell of a case is tried."""
     if spec.repeats is not None:
         return spec.repeats
-    is_fixed = MODELS[spec.mode] is not ModelSource.LIVE and case.user is None
-    return 1 if is_fixed and _is_fixed(case.tools or spec.tools) else LIVE_REPEATS
+    is_fixed = MODELS[spec.mode_or_live] is not ModelSource.LIVE and case.user is None
+    return 1 if is_fixed and _is_fixed(case.tools or spec.tools_or_recorded) else LIVE_REPEATS
 
 
 def _is_fixed(tools: ToolPolicy) -> bool:

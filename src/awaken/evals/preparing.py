@@ -20,7 +20,7 @@ from awaken.contracts.record import Record
 from awaken.runtime.resolution.registries import AgentSource
 from awaken.runtime.resolution.resolver import DEFAULT_AGENT, ResolvedAgent
 from awaken.scoring.expectations import list_expected_specs
-from awaken.scoring.gates import parse_gate
+from awaken.scoring.gates import GateTerms, parse_gate
 from awaken.scoring.judged import NAMES as JUDGED
 from awaken.scoring.judged import compares_variants
 from awaken.scoring.registry import make_scorers
@@ -133,8 +133,8 @@ async def prepare_eval(
     if revision.is_demo:
         raise DemoRecord(record_id=spec.dataset_id)
     given_gate = revision.gate if spec.gate is None else spec.gate
-    if given_gate is not None:
-        spec = apply_terms(spec, parse_gate(given_gate).terms)
+    terms = GateTerms() if given_gate is None else parse_gate(given_gate).terms
+    spec = apply_terms(spec, terms)
     cases = await load_cases(parts.evals, revision, select_cases(revision, spec))
     pins, manifest_hash = await _pin_variants(parts, spec, publications, by)
     prepared = PreparedEval(
@@ -334,7 +334,7 @@ async def check_variants(parts: EvalParts, prepared: PreparedEval) -> None:
             if given.recording is not None:
                 texts -= {it.id for it in given.recording.config.tools}
             agent_id = agent_of(given, variant) or DEFAULT_AGENT
-            policy = given.case.tools or spec.tools
+            policy = given.case.tools or spec.tools_or_recorded
             key = (variant.name, agent_id, policy.is_simulated)
             if key in seen:
                 continue
@@ -348,7 +348,7 @@ async def check_variants(parts: EvalParts, prepared: PreparedEval) -> None:
             if not agent.models and policy.is_simulated:
                 problem = f"agent '{agent_id}' has no model that could simulate tools; "
                 raise InvalidEval(problem=problem + "give stubs or a recording")
-            if MODELS[spec.mode] is ModelSource.LIVE:
+            if MODELS[spec.mode_or_live] is ModelSource.LIVE:
                 models |= {route.spec.id: route.spec for route in agent.models}
         if texts:
             await _check_texts(parts, variant, texts, prepared.publications.get(variant.name))

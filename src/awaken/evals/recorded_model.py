@@ -26,10 +26,18 @@ from awaken.contracts.models.inference import (
     ThinkingSignature,
     UsageReport,
 )
+from awaken.runtime.run import Run
+
+from .side_questions import refuse_side_question
 
 
 class AskedRun(Protocol):
     """The run whose model is asked, as far as an answer depends on it."""
+
+    @property
+    def run(self) -> Run:
+        """The run itself."""
+        ...
 
     @property
     def step(self) -> int:
@@ -79,7 +87,7 @@ class RecordedModel:
         """Play the recorded answer; from the step `until` on, ask the model `after`.
 
         Raises:
-            ReplayDiverged: The recording has no such step.
+            ReplayDiverged: The recording has no such step, or it is no step that asks.
             RecordingEnded: The recorded run had not gone further.
             RecordedFailure: The recorded run failed here.
             ContextOverflow: The provider had found this request too long.
@@ -90,6 +98,8 @@ class RecordedModel:
             yield Stop(reason=StopReason.END_TURN)
             return
         is_live = self._after is not None and number >= self._until
+        if not is_live:
+            refuse_side_question(self._run.run)
         if not is_live and self._run.has_more_left_out():
             raise ContextOverflow("the provider found the recorded request too long")
         self._run.begin_step(number, request)
@@ -180,8 +190,9 @@ class ScriptedAnswers:
         """Play the turn of this step.
 
         Raises:
-            ModelError: The turn is an error, or the script has no more turns.
+            ModelError: The turn is an error, the script has no more turns, or no step asks.
         """
+        refuse_side_question(self._run.run)
         number = self._run.step
         self._run.begin_step(number, request)
         turn = self._find_turn(number)

@@ -1,13 +1,14 @@
 """What a replay has in place of the process around it: its clock, its ids, summaries, profiles."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
 
 from awaken.contracts.evals.errors import RecordingEnded
 from awaken.contracts.evals.recordings import RecordedCall, RecordedStep, Recording
-from awaken.contracts.models.budgets import SHARED_LEDGER
+from awaken.contracts.lifecycle import Stopped
+from awaken.contracts.models.budgets import SHARED_LEDGER, BudgetExceeded
 from awaken.contracts.models.inference import TokenUsage
 from awaken.contracts.models.model_specs import ModelSpec
 from awaken.contracts.state.context_state import (
@@ -25,6 +26,8 @@ from awaken.contracts.suspension.remembered_answers import (
 from awaken.runtime.context.compaction import CompactionPlan
 from awaken.runtime.context.summaries import Compactor, Summary, SummaryJob
 
+IDLE_MS = 5_000
+"""A shorter time in which a run did nothing is work between its steps; leases last longer."""
 _NO_MODEL = ModelSpec(id="recorded", provider_id="recorded", upstream_model="recorded")
 
 
@@ -32,19 +35,22 @@ class ReplayClock:
     """Shows the times of the recorded run: each step begins, and its calls end, when they did then.
 
     What the run waited for passes between two activations, as it did then: it is no time in which
-    the run was active.
+    the run was active. Neither is the time until another process took a run over: nothing in the
+    log tells of it, but a long time in which nothing happened is none that a time limit counted,
+    as long as none has stopped the run.
     """
 
-    def __init__(self, start_ms: int) -> None:
-        self._start = self._now = start_ms
+    def __init__(self, recording: Recording) -> None:
+        self._start = self._now = recording.run.created_at
+        self._idle = tuple(_list_idle(recording))
 
     def now_ms(self) -> int:
         """Milliseconds since the Unix epoch."""
         return self._now
 
     def monotonic_ms(self) -> int:
-        """Milliseconds since the recorded run began."""
-        return self._now - self._start
+        """Milliseconds since the recorded run began, without those in which no process had it."""
+        return self._now - self._start - sum(it for end, it in self._idle if end <= self._now)
 
     def begin_step(self, step: RecordedStep) -> None:
         """Move to the end of a step's inference; time never goes back."""
@@ -90,6 +96,31 @@ def _find_end(recording: Recording, step: int) -> int:
         return after.at
     # No other step has asked: the run was stopped behind this one.
     return 0 if run.duration_ms is None else run.created_at + run.duration_ms
+
+
+def _list_idle(recording: Recording) -> Iterator[tuple[int, int]]:
+    """Yield the times in which no process had the run: when each ended, and how long it was."""
+    end = recording.run.created_at
+    is_counted = not _is_out_of_time(recording)
+    for step in recording.steps:
+        if not step.at:
+            return
+        # Before the first step it waited in a queue, or the process that had begun it was lost.
+        if step.at - end >= IDLE_MS and (is_counted or step.n == 1):
+            yield step.at, step.at - end
+        is_waiting = _has_waited(recording, step)
+        busy = step.at + step.ms + sum(it.ms for it in step.calls)
+        # A wait for a decision lies between two activations: it is no time of the run anyway.
+        end = _find_end(recording, step.n) if is_waiting else busy
+
+
+def _is_out_of_time(recording: Recording) -> bool:
+    """Whether a time limit stopped the run: then each of its milliseconds may count."""
+    ended = recording.run.termination
+    if not isinstance(ended, Stopped):
+        return False
+    code, detail = ended.reason.code, ended.reason.detail or ""
+    return code == "timeout" or (code == BudgetExceeded.code and detail.endswith(" ms"))
 
 
 class SeededIds:

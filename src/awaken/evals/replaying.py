@@ -36,7 +36,7 @@ from awaken.runtime.switches import SwitchBoard
 from .decisions import NextInput, choose_input
 from .divergences import find_divergences
 from .recording import Recorder
-from .replay_checks import check_proven, check_tried, find_mode_problem
+from .replay_checks import check_proven, check_tried, find_mode_problem, list_uncompared
 from .replay_parts import OverlaidProfiles, RecordedSummaries, ReplayClock, SeededIds
 from .variants import change_agents, describe_tool
 from .workflow_replays import verify_workflow
@@ -88,7 +88,8 @@ class Replays:
         try:
             async with asyncio.timeout(limit_ms / 1000):
                 if recording.run.is_workflow:
-                    return await verify_workflow(self._host.registry, recording)
+                    made = await verify_workflow(self._host.registry, recording)
+                    return self._name_uncompared(recording, spec, made)
                 replayed, worlds = await self._run(recording, spec, user_id)
         except TimeoutError as error:
             run_id = recording.run.run_id
@@ -99,14 +100,21 @@ class Replays:
         check_tried(recording, spec, replayed, worlds, is_same=not found)
         kept = found if spec.keep_going else found[:1]
         ended = replayed.run.termination
-        return ReplayResult(
+        made = ReplayResult(
             mode=spec.mode,
             is_same=not found,
             divergences=kept,
-            incomplete=recording.incomplete,
             ended=None if ended is None else tag_of(ended),
             replayed=replayed,
         )
+        return self._name_uncompared(recording, spec, made)
+
+    def _name_uncompared(
+        self, recording: Recording, spec: ReplaySpec, made: ReplayResult
+    ) -> ReplayResult:
+        live, is_managed = self._host.registry.snapshot().publication, self._has_config()
+        found = list_uncompared(recording, spec, live, is_managed=is_managed)
+        return msgspec.structs.replace(made, incomplete=tuple(found))
 
     def check(self, recording: Recording, spec: ReplaySpec) -> None:
         """Refuse what cannot be replayed in this way, before anything is done.
@@ -138,7 +146,7 @@ class Replays:
     async def _run(
         self, recording: Recording, spec: ReplaySpec, user_id: str | None
     ) -> tuple[Recording, OneWorld]:
-        host, clock = self._host, ReplayClock(recording.run.created_at)
+        host, clock = self._host, ReplayClock(recording)
         store = host.make_store(clock)
         store.keeps_state_history = True
         world = _build_world(spec)

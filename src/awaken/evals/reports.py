@@ -81,7 +81,7 @@ def to_markdown(result: EvalResult) -> str:
         f"# Eval of `{record.spec.dataset_id}`, revision {record.revision}",
         "",
         f"{_say_end(result)} {len(result.items)} of {record.planned} samples, "
-        f"mode {record.spec.mode}.",
+        f"mode {record.spec.mode_or_live}.",
         *([] if record.problem is None else ["", f"It ended {record.status}: {record.problem}"]),
         "",
         "| variant | scorer | rate | 95 % | samples | errors | missing |",

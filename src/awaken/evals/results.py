@@ -127,7 +127,7 @@ def build_figures(evidence: EvalEvidence) -> EvalFigures:
     """
     own, baseline, warnings = evidence.own, evidence.baseline, list[str]()
     names = list_variants(own.items)
-    plan = ComparisonPlan(seed=own.record.spec.seed, look=evidence.look)
+    plan = ComparisonPlan(seed=own.record.spec.seed_or_zero, look=evidence.look)
     if baseline is not None:
         comparisons = compare_evals(baseline, own, plan, warnings)
     else:
@@ -166,7 +166,7 @@ def _judge(evidence: EvalEvidence, gate: Mapping[str, Any]) -> GateResult:
             tags=evidence.tags,
             calibrations=evidence.calibrations,
             simulated=evidence.simulated,
-            seed=spec.seed,
+            seed=spec.seed_or_zero,
             look=evidence.look,
         ),
     )
@@ -256,8 +256,8 @@ def check_comparable(one: EvalRecord, two: EvalRecord) -> None:
         NotComparable: They were made in different modes, or of different datasets.
     """
     problem = None
-    if one.spec.mode is not two.spec.mode:
-        problem = f"one is {one.spec.mode}, the other {two.spec.mode}"
+    if one.spec.mode_or_live is not two.spec.mode_or_live:
+        problem = f"one is {one.spec.mode_or_live}, the other {two.spec.mode_or_live}"
     elif one.spec.dataset_id != two.spec.dataset_id:
         problem = f"their datasets are '{one.spec.dataset_id}' and '{two.spec.dataset_id}'"
     if problem is not None:

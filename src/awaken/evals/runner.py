@@ -338,7 +338,7 @@ class EvalRunner:
     async def _count_spent(self, record: EvalRecord) -> dict[str, Any]:
         """Return what an eval has spent: by its ledger if it has one, else by its items."""
         items = await list_items(self.parts.evals, record.eval_id)
-        spent = count_items(items, is_live=MODELS[record.spec.mode] is ModelSource.LIVE)
+        spent = count_items(items, is_live=MODELS[record.spec.mode_or_live] is ModelSource.LIVE)
         if budgets := list_group_budgets(record.spec):
             profile = self.parts.control.engine.services.profile
             owner = group_scope(group_of(record.eval_id))

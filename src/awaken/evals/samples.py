@@ -66,7 +66,7 @@ def build_world(
     turn: CaseTurn | None = None,
 ) -> World:
     """Build what a sample is given instead of reality, in its first turn or in a further one."""
-    case, models = given.case, MODELS[spec.mode]
+    case, models = given.case, MODELS[spec.mode_or_live]
     is_scripted = models is ModelSource.SCRIPTED
     script = case.provider_script if turn is None else turn.provider_script
     own = None if turn is None else turn.tools
@@ -74,11 +74,11 @@ def build_world(
         models=models,
         recording=case.recording,
         script=script if is_scripted else (),
-        tools=own or case.tools or spec.tools,
+        tools=own or case.tools or spec.tools_or_recorded,
         decisions=case.decisions,
         on_question=case.on_question or OnQuestion.STOP,
         variant=variant,
-        seed=spec.seed,
+        seed=spec.seed_or_zero,
         # Differences are found by comparing afterwards, and all of them.
         keep_going=True,
     )
@@ -130,7 +130,7 @@ def list_budgets(spec: EvalSpec) -> tuple[Budget, ...]:
 
     Recorded and scripted models cost nothing: their samples have none.
     """
-    if MODELS[spec.mode] is not ModelSource.LIVE:
+    if MODELS[spec.mode_or_live] is not ModelSource.LIVE:
         return ()
     own = spec.max_tokens_per_cell
     cell = () if own is None else (Budget(scope=BudgetScope.THREAD, tokens=own),)

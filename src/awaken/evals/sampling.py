@@ -99,7 +99,7 @@ class SampleRunner:
         """
         run_ids: list[str] = []
         turn = 0
-        deadline = self._clock.monotonic_ms() + setup.spec.cell_timeout_ms
+        deadline = self._clock.monotonic_ms() + setup.spec.sample_time_ms
         turns = self._list_turns(setup, person)
         end = SampleEnd(status=ItemStatus.SCORED)
         try:
@@ -181,7 +181,7 @@ class SampleRunner:
         """Execute a turn; the runs as which a workflow continues are added to `run_ids`."""
         run_id = run_of(setup.thread_id, turn)
         # A recording has one run: what followed it is not in there.
-        follows = MODELS[setup.spec.mode] is not ModelSource.RECORDED
+        follows = MODELS[setup.spec.mode_or_live] is not ModelSource.RECORDED
         store = self._control.engine.store
         if await store.load_run(run_id) is None:
             if await store.find_dispatch_of_run(run_id) is None:
@@ -205,7 +205,7 @@ class SampleRunner:
                 run_ids.append(run_id)
                 continue
             if result.status is not RunStatus.WAITING:
-                return classify_end(result, setup.spec.mode)
+                return classify_end(result, setup.spec.mode_or_live)
             find_call = await self._match_calls(setup, world, result)
             end = await self._answer(result.tickets, world, find_call, deadline)
             if end is not None:

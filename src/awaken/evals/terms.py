@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import msgspec
 
-from awaken.contracts.evals.eval_runs import CELL_TIMEOUT_MS, EvalSpec
-from awaken.contracts.evals.worlds import ToolPolicy, Variant
+from awaken.contracts.evals.eval_runs import EvalMode, EvalSpec
+from awaken.contracts.evals.worlds import Variant
 from awaken.scoring.gates import GateTerms
 
 from .pins import has_changes
@@ -24,23 +24,35 @@ _TERMS = (
 
 
 def apply_terms(spec: EvalSpec, terms: GateTerms) -> EvalSpec:
-    """Return a spec with the terms of its gate where it says nothing itself."""
-    own_ms, own_tokens = spec.cell_timeout_ms, spec.max_tokens_per_cell
+    """Return a spec with the terms of its gate where it says nothing itself; what it says counts.
+
+    Nothing is open then: what the terms do not say either has its default.
+    """
     return msgspec.structs.replace(
         spec,
-        cell_timeout_ms=terms.cell_timeout_ms if own_ms == CELL_TIMEOUT_MS else own_ms,
-        max_tokens_per_cell=terms.max_tokens_per_cell if own_tokens is None else own_tokens,
+        mode=_find_mode(terms) if spec.mode is None else spec.mode,
+        cell_timeout_ms=terms.cell_timeout_ms
+        if spec.cell_timeout_ms is None
+        else spec.cell_timeout_ms,
+        max_tokens_per_cell=terms.max_tokens_per_cell
+        if spec.max_tokens_per_cell is None
+        else spec.max_tokens_per_cell,
         variants=tuple(
             it if it.agent_id is not None else msgspec.structs.replace(it, agent_id=terms.agent_id)
             for it in spec.variants
         ),
         repeats=terms.repeats if spec.repeats is None else spec.repeats,
-        seed=spec.seed or terms.seed,
-        tools=terms.tools if spec.tools == ToolPolicy() else spec.tools,
+        seed=terms.seed if spec.seed is None else spec.seed,
+        tools=terms.tools if spec.tools is None else spec.tools,
         judge_model_id=spec.judge_model_id or terms.judge_model_id,
         judge=terms.judge if spec.judge is None else spec.judge,
         baseline=terms.baseline if spec.baseline is None else spec.baseline,
     )
+
+
+def _find_mode(terms: GateTerms) -> EvalMode:
+    """Return the mode that counts: `live` unless the terms name another one."""
+    return EvalMode.LIVE if terms.mode is None else terms.mode
 
 
 def list_off_terms(spec: EvalSpec, terms: GateTerms) -> tuple[str, ...]:
@@ -62,8 +74,9 @@ def _find_departures(spec: EvalSpec, terms: GateTerms) -> Iterator[str]:
         yield "drafts of cases took part"
     if spec.stop_early:
         yield "it may stop early"
+    filled = msgspec.structs.replace(terms, mode=_find_mode(terms))
     for name in _TERMS:
-        given, wanted = getattr(spec, name), getattr(terms, name)
+        given, wanted = getattr(spec, name), getattr(filled, name)
         if given != wanted:
             yield f"{name} is {_show(given)} instead of {_show(wanted)}"
     judged, first = spec.variants[-1], spec.variants[0]

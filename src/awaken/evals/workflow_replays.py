@@ -68,7 +68,6 @@ async def verify_workflow(registry: RegistryHandle, recording: Recording) -> Rep
         mode=ReplayMode.VERIFY,
         is_same=divergence is None,
         divergences=() if divergence is None else (divergence,),
-        incomplete=recording.incomplete,
         ended=None if run.termination is None else tag_of(run.termination),
         replayed=recording,
     )

@@ -41,6 +41,7 @@ from awaken.runtime.resolution.snapshots import RegistrySnapshot
 from awaken.runtime.run import Run
 from awaken.runtime.tools.recall import rebuild_command
 
+from .decisions import is_settled
 from .recorded_model import RecordedModel, ScriptedAnswers
 from .recorded_screens import keep_screened
 from .recorded_tools import (
@@ -204,7 +205,7 @@ class RunWorld:
     def attach(self, run: Run) -> None:
         """Bind the world to the run; what reached the recorded run next reaches this one."""
         self._run = run
-        if all(it.decision is not None for it in run.tickets.values()):
+        if is_settled(self._steps.get(run.step.number), run.tickets.values()):
             # While a call waits, a message would be held, and could not replace its decision.
             self._deliver_inputs(run.step.number + 1)
 

@@ -89,8 +89,8 @@ class GateTerms(StrictRecord, frozen=True, kw_only=True):
 
     agent_id: str | None = None
     """The agent that is tried; absent: that of the case's recording, else the default agent."""
-    mode: EvalMode = EvalMode.LIVE
-    """Only `live` asks the models."""
+    mode: EvalMode | None = None
+    """Absent: `live`, which alone asks the models, lets something be published."""
     repeats: int | None = None
     """Absent: 1 if models and tools are recorded or scripted, else 5."""
     seed: int = 0

@@ -46,6 +46,9 @@ class AbandonableThreads(Executor):
             failure: BaseException | None = None
             try:
                 result = function(*args, **kwargs)
+            except GeneratorExit:
+                # In the caller it would mean that the caller itself is closed.
+                failure = RuntimeError("the function raised GeneratorExit")
             except BaseException as error:  # noqa: BLE001 - handed to the caller
                 failure = error
             with self._lock:

@@ -109,7 +109,8 @@ class TriedCases:
         gate = options.get("gate") or dataset.gate
         self.gate = None if gate is None else parse_gate(gate)
         # Chosen by all cases: alone, one of them could choose another mode.
-        mode = options.get("mode") or choose_mode(dataset.cases)
+        stated = None if self.gate is None else self.gate.terms.mode
+        mode = options.get("mode") or stated or choose_mode(dataset.cases)
         terms = {} if self.gate is None else list_terms(self.gate.terms)
         said = {name: value for name, value in options.items() if value is not None}
         self._options = {**terms, **said, "mode": mode, "gate": None}

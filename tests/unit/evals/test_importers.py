@@ -491,3 +491,71 @@ def test_equal_names_are_numbered_each_once() -> None:
     rows = '{"input": "a", "id": "same"}\n{"input": "b", "id": "same-2"}\n' * 2
     ids = [it.id for it in read("jsonl", rows).cases]
     assert ids == ["same", "same-2", "same-3", "same-2-2"]
+
+
+def test_items_of_openai_may_have_any_fields() -> None:
+    item = {"item": {"ticket_text": "It is broken!", "correct_label": "Hardware", "id": "t1"}}
+    made = read("openai", item)
+    case = only(made)
+    assert (case.id, case.user_input, case.expected) == ("t1", "It is broken!", "Hardware")
+    assert case.scorers == (spec("exact", value="Hardware"),)
+    assert "'ticket_text'" in "\n".join(made.left_out)
+    criterion = {
+        "type": "string_check", "input": "{{ sample.output_text }}", "operation": "eq",
+        "reference": "{{ item.kind }}",
+    }  # fmt: skip
+    items = [{"item": {"ticket": "It is broken!", "kind": "Hardware"}}]
+    whole = only(read("openai", {"testing_criteria": [criterion], "items": items}))
+    assert whole.user_input == "It is broken!"
+    assert whole.scorers == (spec("exact", value="Hardware", strip=False),)
+    # Which of two texts is the input, nothing says.
+    with pytest.raises(InvalidDataset, match="call its input `input`"):
+        read("openai", {"item": {"title": "a", "body": "b", "correct_label": "c"}})
+
+
+def test_what_promptfoo_has_in_other_files_is_listed_and_no_template_is_taken_literally() -> None:
+    tests = [
+        {"vars": {"q": "Hi"}, "assert": [
+            {"type": "contains", "value": "hello {{name}}"},
+            {"type": "contains", "value": "hello"},
+        ]},
+        {"vars": "file://vars.yaml", "assert": [{"type": "contains", "value": "a"}]},
+        "file://more.yaml",
+    ]  # fmt: skip
+    whole = {"prompts": ["{{q}} {% if q %}there{% endif %}"], "tests": tests}
+    made = read("promptfoo", whole | {"defaultTest": "file://default.yaml"})
+    assert made.cases[0].scorers == (
+        spec("contains", phrases=["hello"], mode="all", ignore_case=False),
+    )
+    assert len(made.cases) == 2
+    listed = "\n".join(made.left_out)
+    for words in (
+        "test '1': assertion 'contains'",
+        "test '1': a variable of the prompt",
+        "'file://vars.yaml'",
+        "test 3: the file 'file://more.yaml'",
+        "'file://default.yaml'",
+    ):
+        assert words in listed, words
+    with pytest.raises(InvalidDataset, match=r"they are in the file 'tests\.csv'; import that one"):
+        read("promptfoo", {"prompts": ["{{q}}"], "tests": "tests.csv"})
+
+
+def test_calls_in_the_events_of_an_adk_turn_are_expected() -> None:
+    call = {"function_call": {"name": "roll", "args": {"sides": 6}}}
+    events = [{"author": "agent", "content": {"parts": [{"text": "so"}, call]}}, {"author": "x"}]
+    turn = {
+        "user_content": {"parts": [{"text": "Roll."}]},
+        "intermediate_data": {"invocation_events": events},
+    }
+    made = read("adk", {"eval_cases": [{"eval_id": "e", "conversation": [turn]}]})
+    expect = only(made).expect
+    assert expect is not None
+    assert expect.tool_sequence == ("roll",)
+    assert expect.required_tool_calls[0].args_subset == {"sides": 6}
+    assert made.left_out == ()
+
+
+def test_a_row_without_an_input_is_refused_with_the_columns_that_it_has() -> None:
+    with pytest.raises(InvalidDataset, match="it has frage;antwort"):
+        read("csv", "frage;antwort\nHallo;Welt\n")

@@ -728,3 +728,18 @@ def test_a_function_that_no_file_can_name_is_refused() -> None:
     for given in (score, lambda _: True, "x".upper):
         with pytest.raises(InvalidScorer, match="no function of a module"):
             scorers.python(given)
+
+
+def close(outcome: Outcome) -> bool:
+    raise GeneratorExit
+
+
+def test_a_function_that_raises_generator_exit_is_an_error_and_closes_nothing() -> None:
+    """It would pass for the end of the task that scores, and the eval would never end."""
+    (scorer,) = make_scorers(
+        [ScorerSpec(scorer="python", options={"function": f"{__name__}:close"})],
+        modules=(__name__,),
+    )
+    score = asyncio.run(scorer.score(make_outcome("x")))
+    assert score.value is None
+    assert score.error == "the scorer failed: RuntimeError: the function raised GeneratorExit"

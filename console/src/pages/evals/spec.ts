@@ -62,11 +62,11 @@ function write(value: number | null | undefined): string {
 
 /** The form that says what an eval was asked; its id and revision are its own. */
 export function readSpec(spec: EvalSpec): EvalForm {
-  const { dataset_id: dataset, variants = [{ name: "default" }], mode = "live", repeats, baseline = null, tools, tags = [], cases = [], judge_model_id: judge = null, budget, has_drafts: hasDrafts = false, stop_early: stopEarly = false, id: _id, revision: _revision, ...rest } = spec;
+  const { dataset_id: dataset, variants = [{ name: "default" }], mode, repeats, baseline = null, tools, tags = [], cases = [], judge_model_id: judge = null, budget, has_drafts: hasDrafts = false, stop_early: stopEarly = false, id: _id, revision: _revision, ...rest } = spec;
   return {
-    dataset, mode, repeats: write(repeats), baseline, onMiss: tools?.on_miss ?? "diverge", tags, cases, judge, hasDrafts, stopEarly,
+    dataset, mode: mode ?? "live", repeats: write(repeats), baseline, onMiss: tools?.on_miss ?? "diverge", tags, cases, judge, hasDrafts, stopEarly,
     costUsd: write(budget?.cost_usd), tokens: write(budget?.tokens), minutes: write(budget?.time_ms == null ? null : budget.time_ms / 60_000),
     variants: variants.map((it) => ({ name: it.name, agent: it.agent_id ?? null, model: it.model_id ?? null, source: it.draft_id != null ? `draft:${it.draft_id}` : it.publication != null ? `publication:${it.publication}` : LIVE, instructions: it.instructions ?? "", changes: (it.changes ?? {}) as JsonObject })),
-    rest: { ...rest, ...(tools === undefined ? {} : { tools }) },
+    rest: { ...rest, ...(tools == null ? {} : { tools }) },
   };
 }

@@ -14,7 +14,7 @@ from .worlds import ReplayDivergence, ToolPolicy, Variant
 
 REPEATS_MAX = 50
 CELL_TIMEOUT_MS = 60_000
-"""How long a sample may take, unless its eval says otherwise."""
+"""How long a sample may take, unless its eval or the terms of its gate say otherwise."""
 
 
 class EvalMode(StrEnum):
@@ -54,19 +54,22 @@ class EvalSpec(StrictRecord, frozen=True, kw_only=True):
     tags: tuple[str, ...] = ()
     split: str | None = None
     variants: tuple[Variant, ...] = (Variant(name="default"),)
-    mode: EvalMode = EvalMode.LIVE
-    tools: ToolPolicy = ToolPolicy()
-    """For cases that say nothing."""
+    mode: EvalMode | None = None
+    """Absent: what the terms of the gate say, else `live`."""
+    tools: ToolPolicy | None = None
+    """For cases that say nothing. Absent: what the terms say, else recorded ones."""
     repeats: int | None = None
     """Absent: 1 if models and tools are recorded or scripted, else 5."""
-    seed: int = 0
+    seed: int | None = None
+    """Absent: what the terms say, else 0."""
     scorers: tuple[ScorerSpec, ...] = ()
     judge_model_id: str | None = None
     """The model of judges and simulated users that name none."""
     judge: dict[str, Any] | None = None
     """The options of the judge of expectations, `rubric` among them."""
     concurrency: int = 4
-    cell_timeout_ms: int = CELL_TIMEOUT_MS
+    cell_timeout_ms: int | None = None
+    """How long a sample may take. Absent: what the terms say, else 60 s."""
     max_tokens_per_cell: int | None = None
     budget: EvalBudget | None = None
     baseline: str | None = None
@@ -88,8 +91,28 @@ class EvalSpec(StrictRecord, frozen=True, kw_only=True):
             raise InvalidValue(what="repeats", problem=f"it must be 1 to {REPEATS_MAX}")
         if self.max_tokens_per_cell is not None and self.max_tokens_per_cell < 1:
             raise InvalidValue(what="max_tokens_per_cell", problem="it must be positive")
-        if self.cell_timeout_ms < 1:
+        if self.cell_timeout_ms is not None and self.cell_timeout_ms < 1:
             raise InvalidValue(what="cell_timeout_ms", problem="it must be positive")
+
+    @property
+    def mode_or_live(self) -> EvalMode:
+        """Who answers in its samples."""
+        return EvalMode.LIVE if self.mode is None else self.mode
+
+    @property
+    def tools_or_recorded(self) -> ToolPolicy:
+        """The policy for cases that say nothing."""
+        return ToolPolicy() if self.tools is None else self.tools
+
+    @property
+    def seed_or_zero(self) -> int:
+        """What the order of its samples follows from."""
+        return self.seed or 0
+
+    @property
+    def sample_time_ms(self) -> int:
+        """How long a sample may take."""
+        return CELL_TIMEOUT_MS if self.cell_timeout_ms is None else self.cell_timeout_ms
 
 
 class EvalStatus(StrEnum):

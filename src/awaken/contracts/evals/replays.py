@@ -86,7 +86,7 @@ class ReplayResult(Record, frozen=True, kw_only=True):
     divergences: tuple[ReplayDivergence, ...] = always(())
     """In their order; only the first unless the replay kept going."""
     incomplete: tuple[str, ...] = ()
-    """What the recording does not have, and so was not compared."""
+    """What was not compared: the recording does not have it, or the process has it not."""
     ended: str | None = None
     """The type of the end of the replayed run; None if it waits."""
     replayed: Recording

@@ -65,14 +65,23 @@ def _add_turns(
             raise InvalidDataset(what=what, problem="a turn has no text of the user")
         inputs.append(said)
         between = need_dict(turn.get("intermediate_data") or {}, what)
-        draft.leave_fields_out(what, between, ("tool_uses",))
-        for use in need_list(between.get("tool_uses"), what):
+        draft.leave_fields_out(what, between, ("tool_uses", "invocation_events"))
+        for use in (*need_list(between.get("tool_uses"), what), *_list_event_calls(between, what)):
             fields = need_dict(use, what)
             calls.append((str(fields.get("name") or ""), fields.get("args")))
         answer = _read_text(draft, turn.get("final_response"), what)
     if len(turns) > 1 and any(it.get("final_response") for it in turns[:-1]):
         draft.leave_out(what, "the expected answers of turns before the last")
     _finish(draft, name, number, inputs, calls, answer, made)
+
+
+def _list_event_calls(between: dict[str, Any], what: str) -> list[Any]:
+    """Return the calls in the events of a turn, as newer releases keep them."""
+    events = (need_dict(it, what) for it in need_list(between.get("invocation_events"), what))
+    contents = (need_dict(it.get("content") or {}, what) for it in events)
+    parts = (it for content in contents for it in need_list(content.get("parts"), what))
+    calls = (need_dict(it, what).get("function_call") for it in parts)
+    return [it for it in calls if it is not None]
 
 
 def _add_old(draft: ImportDraft, case: dict[str, Any], number: int) -> None:

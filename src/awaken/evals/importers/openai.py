@@ -24,6 +24,7 @@ _ITEM = re.compile(r"\{\{\s*item\.([A-Za-z0-9_]+)\s*\}\}")
 _OUTPUT = re.compile(r"\{\{\s*sample\.output_text\s*\}\}")
 _CHECK = ("type", "name", "input", "reference", "operation")
 _SIMILARITY = ("type", "name", "input", "reference", "pass_threshold", "evaluation_metric")
+_ANSWERS = (*REFERENCES, "correct_label", "ground_truth", "label")
 _CHECKS = {"eq": "exact", "like": "contains", "ilike": "contains"}
 
 
@@ -61,10 +62,15 @@ def _read_whole(data: bytes) -> dict[str, Any] | None:
 def _add_row(draft: ImportDraft, row: dict[str, Any], number: int, criteria: list[Any]) -> None:
     what = f"item {number}"
     item = need_dict(row["item"], what) if "item" in row else row
+    # Criteria name what they compare with.
+    answer = next((it for it in (REFERENCES if criteria else _ANSWERS) if it in item), None)
     source = next((it for it in INPUTS if it in item), None)
     if source is None:
-        raise InvalidDataset(what=what, problem=f"it has none of {', '.join(INPUTS)}")
-    answer = next((it for it in REFERENCES if it in item), None)
+        source = _find_only_text(item, _list_references(criteria) | ({answer} if answer else set()))
+        if source is None:
+            problem = f"it has none of {', '.join(INPUTS)}, nor one other text that is no reference"
+            raise InvalidDataset(what=what, problem=f"{problem}; call its input `input`")
+        draft.leave_out(what, f"the template of its messages: the input is field '{source}'")
     expected = item.get(answer) if answer else None
     scorers = ScorerList()
     for place, criterion in enumerate(criteria, 1):
@@ -86,6 +92,19 @@ def _add_row(draft: ImportDraft, row: dict[str, Any], number: int, criteria: lis
         draft.leave_out(what, "field 'sample': answers of earlier runs")
     made["metadata"] = {name: it for name, it in item.items() if name not in (source, answer, "id")}
     draft.add(str(item.get("id") or ""), number, **made)
+
+
+def _list_references(criteria: list[Any]) -> set[str]:
+    """Return the fields of items that criteria compare with."""
+    stated = (it.get("reference") for it in criteria if isinstance(it, dict))
+    return {name for it in stated if isinstance(it, str) for name in _ITEM.findall(it)}
+
+
+def _find_only_text(item: dict[str, Any], taken: set[str]) -> str | None:
+    """Return the only field with a text that is not taken: items have any fields they like."""
+    texts = [name for name, it in item.items() if isinstance(it, str) and name not in taken]
+    left = [it for it in texts if it not in ("id", *_ANSWERS)]
+    return left[0] if len(left) == 1 else None
 
 
 def _add_criterion(

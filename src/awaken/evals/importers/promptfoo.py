@@ -3,6 +3,8 @@
 import re
 from typing import Any
 
+from awaken.contracts.evals.errors import InvalidDataset
+
 from .documents import read_document
 from .drafts import (
     ImportDraft,
@@ -41,13 +43,19 @@ def import_promptfoo(data: bytes, draft: ImportDraft) -> None:
     draft.description = str(whole.get("description") or "")
     draft.leave_fields_out("the configuration", whole, _CONFIG)
     prompt = _read_prompt(draft, whole.get("prompts"))
+    if isinstance(whole.get("defaultTest"), str):
+        draft.leave_out("defaultTest", f"the file '{whole['defaultTest']:.80}'")
+        whole = whole | {"defaultTest": {}}
     shared = need_dict(whole.get("defaultTest") or {}, "defaultTest")
     draft.leave_fields_out("defaultTest", shared, ("vars", "assert"))
-    for number, it in enumerate(need_list(whole.get("tests"), "tests"), 1):
+    for number, it in enumerate(_list_tests(whole.get("tests")), 1):
+        if isinstance(it, str):
+            draft.leave_out(f"test {number}", f"the file '{it:.80}'; import it by itself")
+            continue
         test = need_dict(it, f"test {number}")
         what = f"test '{test.get('description') or number}'"
         draft.leave_fields_out(what, test, _TEST)
-        given = need_dict(shared.get("vars") or {}, what) | need_dict(test.get("vars") or {}, what)
+        given = _read_vars(draft, shared, what) | _read_vars(draft, test, what)
         scorers = ScorerList()
         stated = (*need_list(shared.get("assert"), what), *need_list(test.get("assert"), what))
         for assertion in stated:
@@ -61,7 +69,7 @@ def import_promptfoo(data: bytes, draft: ImportDraft) -> None:
                 draft.leave_out(f"{what}, assertion '{kind}'", "field 'threshold'")
         _check_variables(draft, given, what)
         text = _build_input(prompt, given)
-        if "{{" in text:
+        if _is_template(text):
             draft.leave_out(what, "a variable of the prompt that it does not have")
         metadata = need_dict(test.get("metadata") or {}, what)
         draft.add(
@@ -71,6 +79,26 @@ def import_promptfoo(data: bytes, draft: ImportDraft) -> None:
             scorers=tuple(scorers.specs),
             metadata=metadata | {"vars": given},
         )
+
+
+def _list_tests(tests: Any) -> list[Any]:
+    if isinstance(tests, str):
+        problem = f"they are in the file '{tests:.80}'; import that one, as csv, jsonl or promptfoo"
+        raise InvalidDataset(what="tests", problem=problem)
+    return need_list(tests, "tests")
+
+
+def _read_vars(draft: ImportDraft, test: dict[str, Any], what: str) -> dict[str, Any]:
+    given = test.get("vars") or {}
+    if isinstance(given, str):
+        draft.leave_out(what, f"the variables in the file '{given:.80}'")
+        return {}
+    return need_dict(given, what)
+
+
+def _is_template(text: str) -> bool:
+    """Whether something in a text is still to be filled."""
+    return "{{" in text or "{%" in text
 
 
 def _read_prompt(draft: ImportDraft, prompts: Any) -> str | None:
@@ -119,6 +147,9 @@ def _add_assertion(
         if value.startswith(_FILES):
             return False
         value = _fill(value, given)
+    if _is_template(as_text(value)):
+        # Taken literally it would fail every answer.
+        return False
     if kind in _PHRASES and isinstance(value, str | list):
         scorer, mode, ignores = _PHRASES[kind]
         phrases = [value] if isinstance(value, str) else [str(part) for part in value]

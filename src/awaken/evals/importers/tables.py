@@ -80,7 +80,9 @@ def add_row(draft: ImportDraft, fields: dict[str, Any], number: int, what: str) 
     """Add a case of a row; columns that are neither input nor answer become metadata."""
     source = next((it for it in INPUTS if it in fields), None)
     if source is None:
-        raise InvalidDataset(what=what, problem=f"it has none of {', '.join(INPUTS)}")
+        there = ", ".join(it or "''" for it in fields)
+        problem = f"it has none of {', '.join(INPUTS)}; it has {there or 'nothing':.200}"
+        raise InvalidDataset(what=what, problem=problem)
     answer = next((it for it in REFERENCES if it in fields), None)
     made: dict[str, Any] = {"expected": fields.get(answer) if answer else None}
     if isinstance(fields[source], list):

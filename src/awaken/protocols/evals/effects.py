@@ -22,7 +22,7 @@ async def check_effects(call: RouteCall, runner: EvalRunner, spec: EvalSpec) -> 
     prepared = await prepare_eval(runner.parts, spec, by=call.actor)
     # The terms of its gate may let tools have effects, too.
     spec = prepared.spec
-    policies = [it.case.tools or spec.tools for it in prepared.cases.values()]
+    policies = [it.case.tools or spec.tools_or_recorded for it in prepared.cases.values()]
     checked = msgspec.structs.replace(spec, revision=prepared.revision.revision)
     if not any(it.allow_effects for it in policies):
         return checked
@@ -30,7 +30,7 @@ async def check_effects(call: RouteCall, runner: EvalRunner, spec: EvalSpec) -> 
     await call.audit(
         AuditAction.REPLAY,
         f"datasets/{spec.dataset_id}",
-        mode=str(spec.mode),
+        mode=str(spec.mode_or_live),
         eval=spec.id or "",
     )
     return checked
