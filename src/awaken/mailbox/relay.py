@@ -52,6 +52,8 @@ IN_FLIGHT_MAX = 1000
 """How many orders one process handles at most; the others wait in the store."""
 AT_ONCE = 16
 """How many orders are carried out at once; as many again may call remote systems."""
+LEFT_TO_OTHERS_MAX = 10
+"""How often an order is left to processes that serve its agent before each look is an attempt."""
 ERROR_LENGTH_MAX = 1000
 _GROWTH = 5
 _GROWTHS_MAX = 20
@@ -245,7 +247,11 @@ class Relay:
         except StoreUnavailable:
             raise
         except Exception as error:  # noqa: BLE001 - logged there, kept, and tried again
-            await self._note_failure(entry, error)
+            if isinstance(error, NotServedHere) and entry.delays < LEFT_TO_OTHERS_MAX:
+                # What this process lacks must not use up the attempts of one that has it.
+                await self._put_off(entry)
+            else:
+                await self._note_failure(entry, error)
         else:
             if is_done:
                 await self._store.delete_outbox([entry.entry_id])

@@ -18,7 +18,7 @@ from awaken.contracts.storage.dispatch import DispatchStatus, InputMode
 from awaken.contracts.storage.outbox import AbortRemote, QueueRun, ThreadMessage
 from awaken.contracts.storage.store import OutboxEntry
 from awaken.mailbox.config import MailboxConfig
-from awaken.mailbox.relay import AT_ONCE, PAGE
+from awaken.mailbox.relay import AT_ONCE, LEFT_TO_OTHERS_MAX, PAGE
 from awaken.testing.store_conformance.writing import dispatch
 
 HOUR_MS = 60 * 60 * 1000
@@ -318,6 +318,49 @@ def test_an_order_that_only_a_newer_version_knows_stays_for_its_processes(worlds
             assert texts(await world.dispatches()) == ["good"]
             assert await world.dead() == []
             assert await world.due() == ["later"]
+
+    asyncio.run(scenario())
+
+
+def test_processes_without_an_agent_use_up_no_attempt_of_the_one_that_has_it(worlds: Any) -> None:
+    async def scenario() -> None:
+        async with worlds() as world:
+            without, serving = world.node(), world.node()
+
+            async def refuse(order: AbortRemote) -> None:
+                raise UnknownAgent(agent_id=order.agent_id, known="none")
+
+            without.abort = refuse
+            await world.give(abort())
+            # More often than an order is tried.
+            for _ in range(8):
+                await without.relay.relay_once()
+                world.clock.advance(HOUR_MS)
+            assert await world.dead() == []
+            await serving.relay.relay_once()
+            assert len(serving.aborted) == 1
+            assert await world.due() == []
+
+    asyncio.run(scenario())
+
+
+def test_an_order_for_an_agent_that_no_process_has_is_given_up_in_the_end(worlds: Any) -> None:
+    async def scenario() -> None:
+        async with worlds() as world:
+            node, tries = world.node(), []
+
+            async def refuse(order: AbortRemote) -> None:
+                tries.append(order)
+                raise UnknownAgent(agent_id=order.agent_id, known="none")
+
+            node.abort = refuse
+            await world.give(abort())
+            for _ in range(30):
+                await node.relay.relay_once()
+                world.clock.advance(HOUR_MS)
+            (dead,) = await world.dead()
+            assert (dead.attempts, len(tries)) == (5, LEFT_TO_OTHERS_MAX + 5)
+            assert "'far' is not registered" in (dead.error or "")
 
     asyncio.run(scenario())
 
