@@ -85,10 +85,14 @@ export const formsQuery = queryOptions({
   refetchInterval: false,
 });
 
+/** As many evals as are read at once where one is chosen; `useEvalChoice` asks for older ones. */
+export const CHOICE_PAGE = 200;
+
+/** The newest evals: not all of them, if there are `CHOICE_PAGE`. */
 export function evalsQuery(datasetId?: string, withDemo = false) {
   return queryOptions({
     queryKey: ["eval", "list", datasetId, withDemo],
-    queryFn: async ({ signal }) => (await need(api.GET("/v1/evals", { params: { query: { dataset_id: datasetId, limit: 200, demo: withDemo || undefined } }, signal }))).evals.map((it) => readEval(it.eval)),
+    queryFn: async ({ signal }) => (await need(api.GET("/v1/evals", { params: { query: { dataset_id: datasetId, limit: CHOICE_PAGE, demo: withDemo || undefined } }, signal }))).evals.map((it) => readEval(it.eval)),
   });
 }
 
@@ -98,10 +102,24 @@ export type EvalFilter = { dataset?: string; status?: string; demo?: string };
 const EVALS_PAGE = 100;
 
 /** A page of the evals, the newest first; the filters are the server's, which knows those of all pages. */
-export async function fetchEvals({ dataset, status, demo }: EvalFilter, cursor: string | undefined, signal: AbortSignal): Promise<ListedPage<EvalRecord>> {
-  const query = { dataset_id: dataset, status, demo: demo === "true" || undefined, before: cursor === undefined ? undefined : Number(cursor), limit: EVALS_PAGE };
+export async function fetchEvals({ dataset, status, demo }: EvalFilter, cursor: string | undefined, signal: AbortSignal, limit = EVALS_PAGE): Promise<ListedPage<EvalRecord>> {
+  const query = { dataset_id: dataset, status, demo: demo === "true" || undefined, before: cursor === undefined ? undefined : Number(cursor), limit };
   const { evals, next_before: next } = await need(api.GET("/v1/evals", { params: { query }, signal }));
   return { items: evals.map((it) => readEval(it.eval)), next_cursor: next == null ? null : String(next) };
+}
+
+/**
+ * The newest eval of a dataset that `isIt`, however many were made since; undefined if there is none that is as new as `since`. Evals come newest first, so
+ * the search ends with the first that is older.
+ */
+export async function findEval(datasetId: string, since: number, isIt: (record: EvalRecord) => boolean, signal: AbortSignal): Promise<EvalRecord | undefined> {
+  for (let cursor: string | undefined; ;) {
+    const page: ListedPage<EvalRecord> = await fetchEvals({ dataset: datasetId }, cursor, signal, CHOICE_PAGE);
+    const found = page.items.find(isIt);
+    if (found !== undefined) return found;
+    cursor = page.next_cursor ?? undefined;
+    if (cursor === undefined || (page.items.at(-1)?.created_at ?? 0) < since) return undefined;
+  }
 }
 
 export function evalQuery(id: string) {
@@ -136,8 +154,21 @@ export function comparisonQuery(first: string, second: string) {
   });
 }
 
+const LABELS_PAGE = 1_000;
+
+/** All labels of a judge, newest first: an answer whose label is not read would ask to be labelled again. */
+async function loadLabels(scorer: string, signal: AbortSignal): Promise<Schemas["StoredScore"][]> {
+  const found: Schemas["StoredScore"][] = [];
+  for (;;) {
+    const query = { scorer, source: "human" as const, before: found.at(-1)?.no, limit: LABELS_PAGE };
+    const { scores } = await need(api.GET("/v1/eval/scores", { params: { query }, signal }));
+    found.push(...scores);
+    if (scores.length < LABELS_PAGE) return found;
+  }
+}
+
 export function labelsQuery(scorer: string) {
-  return queryOptions({ queryKey: ["eval", "labels", scorer], queryFn: async ({ signal }) => (await need(api.GET("/v1/eval/scores", { params: { query: { scorer, source: "human", limit: 1_000 } }, signal }))).scores });
+  return queryOptions({ queryKey: ["eval", "labels", scorer], queryFn: ({ signal }) => loadLabels(scorer, signal) });
 }
 
 export function calibrationQuery(scorer: string) {

@@ -5,13 +5,13 @@ import { getRouteApi } from "@tanstack/react-router";
 import { useMemo } from "react";
 
 import { api, need, type Schemas } from "../../api/client";
-import { comparisonQuery, evalsQuery, figuresQuery, isOpen, itemsQuery, type Comparison, type EvalRecord } from "../../api/evals";
+import { comparisonQuery, evalQuery, figuresQuery, itemsQuery, type Comparison } from "../../api/evals";
 import { evals as texts } from "../../texts/evals";
 import { useChangeSearch } from "../../ui/address";
 import { DataTable, type DataColumn } from "../../ui/DataTable";
+import { AllEvals, OlderEvals, useEvalChoice, useEvalName } from "../../ui/evals/EvalChoice";
 import { RunDiffView, type RunDiff } from "../../ui/evals/RunDiffView";
 import { formatPoints, formatRate } from "../../ui/evals/words";
-import { formatAge } from "../../ui/format";
 import { Page } from "../../ui/Page";
 import { Panel } from "../../ui/Panel";
 import { Empty, Failure, Loading, NeedsScope } from "../../ui/states";
@@ -37,26 +37,26 @@ export function ComparePage() {
   return <NeedsScope scope="config" isOfConfig={false} title={named.title}><Chooser /></NeedsScope>;
 }
 
-function nameEval(it: EvalRecord): string {
-  return `${it.spec.dataset_id} · ${(it.spec.variants ?? []).map((one) => one.name).join(", ") || "default"} · ${formatAge(it.created_at, Date.now())} · ${it.eval_id.slice(-6)}`;
-}
-
 function Chooser() {
   const { first, second } = route.useSearch();
   const change = useChangeSearch();
-  const list = useQuery(evalsQuery(undefined, true));
-  const ended = (list.data ?? []).filter((it) => !isOpen(it));
-  const chosen = ended.find((it) => it.eval_id === (second ?? first));
+  const nameEval = useEvalName();
+  const asked = second ?? first;
+  const one = useQuery({ ...evalQuery(asked ?? ""), enabled: asked !== undefined });
+  const dataset = asked === undefined ? undefined : one.data?.spec.dataset_id;
   // Those of the demo data are offered beside one of them only.
-  const options = ended.filter((it) => (chosen === undefined ? it.is_demo !== true : it.spec.dataset_id === chosen.spec.dataset_id)).map((it) => ({ value: it.eval_id, label: nameEval(it) }));
+  const choice = useEvalChoice({ dataset, withDemo: one.data?.is_demo === true, chosen: [first, second], isEnabled: asked === undefined || dataset !== undefined });
+  const options = choice.ended.map((it) => ({ value: it.eval_id, label: nameEval(it) }));
+  const failure = one.error ?? choice.error;
   return (
-    <Page title={named.title} description={named.description}>
-      {list.isError ? <Failure error={list.error} onRetry={() => void list.refetch()} /> : list.data === undefined ? <Loading /> : (
+    <Page title={named.title} description={named.description} actions={<AllEvals />}>
+      {failure !== null ? <Failure error={failure} onRetry={() => void (one.error === null ? choice.refetch() : one.refetch())} /> : choice.data === undefined ? <Loading /> : (
         <Stack gap="md">
           <Group gap="sm" align="flex-end">
-            <Select label={named.first} data={options} searchable clearable value={first ?? null} w={{ base: "100%", sm: 420 }} onChange={(value) => change({ first: value ?? undefined, case: undefined })} />
-            <Select label={named.second} data={options} searchable clearable value={second ?? null} w={{ base: "100%", sm: 420 }} onChange={(value) => change({ second: value ?? undefined, case: undefined })} />
+            <Select label={named.first} placeholder={named.chooseOne} nothingFoundMessage={texts.choice.nothing} data={options} searchable clearable value={first ?? null} w={{ base: "100%", sm: 420 }} onChange={(value) => change({ first: value ?? undefined, case: undefined })} />
+            <Select label={named.second} placeholder={named.chooseOne} nothingFoundMessage={texts.choice.nothing} data={options} searchable clearable value={second ?? null} w={{ base: "100%", sm: 420 }} onChange={(value) => change({ second: value ?? undefined, case: undefined })} />
           </Group>
+          <OlderEvals choice={choice} />
           {first === undefined || second === undefined ? <Empty title={named.choose} command="awaken eval compare A B" /> : first === second ? <WithinOne evalId={first} /> : <BetweenTwo first={first} second={second} />}
         </Stack>
       )}
