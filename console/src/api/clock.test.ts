@@ -9,6 +9,8 @@ test("a clock that is an hour off is found, and one that is nearly right is left
   expect(measureAhead(new Date(AT).toUTCString(), AT, AT + 20)).toBe(0);
   expect(measureAhead(new Date(AT).toUTCString(), AT + 9_000, AT + 9_020)).toBe(0);
   expect(measureAhead(new Date(AT).toUTCString(), AT + HOUR, AT + HOUR)).toBe(500 - HOUR);
+  // The server takes whole milliseconds.
+  expect(measureAhead(new Date(AT + HOUR).toUTCString(), AT, AT + 3)).toBe(HOUR + 499);
   expect(measureAhead(new Date(AT + HOUR).toUTCString(), AT, AT)).toBe(HOUR + 500);
 });
 

@@ -11,15 +11,23 @@ export function measureAhead(date: string | null, asked: number, answered: numbe
   if (Number.isNaN(said) || answered < asked || answered - asked > SLOW_MS) return undefined;
   // The header has no milliseconds, and is as old as a part of the way.
   const ahead = said + 500 - (asked + answered) / 2;
-  return Math.abs(ahead) < TOLERATED_MS ? 0 : ahead;
+  return Math.abs(ahead) < TOLERATED_MS ? 0 : Math.round(ahead);
 }
 
 let ahead = 0;
+let tell: () => void = () => undefined;
+
+/** `listener` hears that the server's time turned out to be another one: what was asked by the wrong time is to be asked again. */
+export function whenTimeChanges(listener: () => void): void {
+  tell = listener;
+}
 
 /** Learns the server's time from a reply; a small change is noise, not news. */
 export function learnTime(date: string | null, asked: number): void {
   const found = measureAhead(date, asked, Date.now());
-  if (found !== undefined && (found === 0 || Math.abs(found - ahead) > TOLERATED_MS)) ahead = found;
+  if (found === undefined || found === ahead || (found !== 0 && Math.abs(found - ahead) <= TOLERATED_MS)) return;
+  ahead = found;
+  tell();
 }
 
 /** The time of the server at a time of this clock. */

@@ -5,6 +5,7 @@ import { isObject, type Json, type JsonObject, type JsonSchema } from "../ui/sch
 import { api, need, type Schemas } from "./client";
 import type { ListedPage } from "./paging";
 import { queryClient, refreshKinds } from "./queries";
+import { readAllBefore } from "./readAll";
 
 /** A case in the form of the API; fields that the console does not know stay in it. */
 export type Case = JsonObject & { readonly id: string };
@@ -154,17 +155,9 @@ export function comparisonQuery(first: string, second: string) {
   });
 }
 
-const LABELS_PAGE = 1_000;
-
 /** All labels of a judge, newest first: an answer whose label is not read would ask to be labelled again. */
-async function loadLabels(scorer: string, signal: AbortSignal): Promise<Schemas["StoredScore"][]> {
-  const found: Schemas["StoredScore"][] = [];
-  for (;;) {
-    const query = { scorer, source: "human" as const, before: found.at(-1)?.no, limit: LABELS_PAGE };
-    const { scores } = await need(api.GET("/v1/eval/scores", { params: { query }, signal }));
-    found.push(...scores);
-    if (scores.length < LABELS_PAGE) return found;
-  }
+function loadLabels(scorer: string, signal: AbortSignal): Promise<Schemas["StoredScore"][]> {
+  return readAllBefore(async (query) => (await need(api.GET("/v1/eval/scores", { params: { query: { scorer, source: "human", ...query } }, signal }))).scores);
 }
 
 export function labelsQuery(scorer: string) {

@@ -85,26 +85,29 @@ function Compared({ comparisons, warnings, first, second }: ComparedProps) {
   return (
     <>
       {warnings.length === 0 ? null : <Alert color="yellow"><List size="sm">{warnings.map((it) => <List.Item key={it}>{it}</List.Item>)}</List></Alert>}
-      {comparisons.map((it) => <OneComparison key={`${it.first}/${it.second}`} comparison={it} first={first} second={second} />)}
+      {comparisons.map((it) => <OneComparison key={`${it.first}/${it.second}`} comparison={it} isOnly={comparisons.length === 1} first={first} second={second} />)}
     </>
   );
 }
 
-function OneComparison({ comparison, first, second }: { comparison: Comparison; first: string; second: string }) {
+function OneComparison({ comparison, isOnly, first, second }: { comparison: Comparison; isOnly: boolean; first: string; second: string }) {
   const search = route.useSearch();
   const change = useChangeSearch();
   const scorers = comparison.scorers ?? [];
   const chosen = scorers.find((it) => it.scorer === search.scorer) ?? scorers.find((it) => it.verdict === "worse") ?? scorers.find((it) => (it.difference ?? 0) !== 0) ?? scorers[0];
   const rows = useMemo(() => chosen?.by_case ?? [], [chosen]);
   const columns = useMemo(() => buildColumns(nameSides(comparison), (caseId) => change({ case: caseId })), [comparison, change]);
+  // Of several, each part says which it is of.
+  const pair = `${comparison.first} → ${comparison.second}`;
+  const byCase = isOnly ? named.byCase : `${named.byCase}: ${pair}`;
   const shown = rows.find((it) => it.case_id === search.case);
   return (
     <Stack gap="md">
-      <Panel title={`${named.verdict}: ${comparison.first} → ${comparison.second}`}><ComparisonTable comparison={comparison} /></Panel>
-      <Panel title={named.byCase} description={named.worst} actions={<Select aria-label={texts.one.scorerChoice} data={scorers.map((it) => it.scorer)} value={chosen?.scorer ?? null} allowDeselect={false} w={220} onChange={(value) => change({ scorer: value ?? undefined })} />}>
-        <DataTable label={texts.tableOf(named.byCase)} rows={rows} columns={columns} rowId={(it) => it.case_id} address={{}} onAddress={() => undefined} onOpen={(it) => change({ case: it.case_id })} height="40vh" empty={<Text size="sm" c="dimmed">{named.noCases}</Text>} />
+      <Panel title={`${named.verdict}: ${pair}`}><ComparisonTable comparison={comparison} /></Panel>
+      <Panel title={byCase} description={named.worst} actions={<Select aria-label={texts.one.scorerChoice} data={scorers.map((it) => it.scorer)} value={chosen?.scorer ?? null} allowDeselect={false} w={220} onChange={(value) => change({ scorer: value ?? undefined })} />}>
+        <DataTable label={texts.tableOf(byCase)} rows={rows} columns={columns} rowId={(it) => it.case_id} address={{}} onAddress={() => undefined} onOpen={(it) => change({ case: it.case_id })} height="40vh" empty={<Text size="sm" c="dimmed">{named.noCases}</Text>} />
       </Panel>
-      {shown === undefined ? null : <Panel title={named.transcripts(shown.case_id)}><SideBySide caseId={shown.case_id} comparison={comparison} first={first} second={second} /></Panel>}
+      {shown === undefined ? null : <Panel title={isOnly ? named.transcripts(shown.case_id) : `${named.transcripts(shown.case_id)}, ${pair}`}><SideBySide caseId={shown.case_id} comparison={comparison} first={first} second={second} /></Panel>}
     </Stack>
   );
 }
