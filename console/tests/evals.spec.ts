@@ -214,6 +214,7 @@ test("pages with data are accessible and fit a small screen; a judge is calibrat
 
     // The first evals are on the last page of a hundred and three.
     for (let made = 0; made < 100; made += 1) await server.ask("POST", "/v1/evals", { dataset_id: "judged", repeats: 1, budget: { tokens: 1 } });
+    for (const status of ["planned", "running"]) await expect.poll(async () => (await server.ask<{ evals: unknown[] }>("GET", `/v1/evals?status=${status}&limit=1`)).evals).toEqual([]);
     await visit(page, "/evals");
     await expect(page.getByText(/^100\+? rows/)).toBeVisible();
     await page.getByRole("button", { name: "Load more" }).click();

@@ -20,16 +20,21 @@ async def main(port: int, store: str, prefix: str) -> None:
         async def site(scope: dict[str, Any], receive: Any, send: Any) -> None:
             if scope["type"] == "lifespan" or str(scope.get("path")).startswith(f"{prefix}/"):
                 root = scope.get("root_path", "") + prefix
-                await inner({**scope, "root_path": root} if "path" in scope else scope, receive, send)
+                await inner(
+                    {**scope, "root_path": root} if "path" in scope else scope, receive, send
+                )
                 return
             await send({"type": "http.response.start", "status": 418, "headers": []})
             await send({"type": "http.response.body", "body": b""})
 
-        server = uvicorn.Server(uvicorn.Config(site, port=port, log_level="warning", lifespan="off"))
+        server = uvicorn.Server(
+            uvicorn.Config(site, port=port, log_level="warning", lifespan="off")
+        )
         serving = asyncio.create_task(server.serve())
         while not server.started and not serving.done():  # noqa: ASYNC110
             await asyncio.sleep(0.02)
-        print(f"Ready: http://127.0.0.1:{port}, mounted", flush=True)
+        sys.stdout.write(f"Ready: http://127.0.0.1:{port}, mounted\n")
+        sys.stdout.flush()
         await serving
 
 

@@ -1,4 +1,4 @@
-"""Clients of MCP and ACP that take their configuration from a snippet: `snippet_clients.py NAME TEXT`."""
+"""Clients that take their configuration from a snippet: `snippet_clients.py MCP|ACP TEXT`."""
 
 import asyncio
 import json
@@ -16,7 +16,7 @@ class Reader(Client):  # type: ignore[misc]
 
     async def session_update(self, session_id: str, update: Any, **_: Any) -> None:
         """Print one update."""
-        print(update)
+        sys.stdout.write(str(update))
 
 
 async def ask_mcp(config: dict[str, Any]) -> None:
@@ -24,7 +24,7 @@ async def ask_mcp(config: dict[str, Any]) -> None:
     (server,) = config["mcpServers"].values()
     async with McpClient(server["url"]) as client:
         tools = (await client.list_tools()).tools
-        print(await client.call_tool(tools[0].name, {"message": "Hello"}))
+        sys.stdout.write(str(await client.call_tool(tools[0].name, {"message": "Hello"})))
 
 
 async def ask_acp(config: dict[str, Any]) -> None:
