@@ -608,6 +608,7 @@ REFUSALS: dict[str, str] = {
     "nothing_to_interrupt": "The same, for an interrupt.",
     "other_branch": "The cursor belongs to a branch that is not the chat's newest.",
     "revision_required": "A change names no revision in `If-Match`, on a route that demands one.",
+    "fact_conflict": "The fact was changed since it was read; read it again.",
     "fixture_exists": "The dataset has a case with this id already.",
     "run_refused": "The webhook was verified, but its trigger may start no run.",
     "overloaded": "The server is at its limit; `Retry-After` says when to retry.",

@@ -12,7 +12,8 @@ import { setNonce } from "get-nonce";
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 
-import { queryClient } from "./api/queries";
+import { whenTimeChanges } from "./api/clock";
+import { queryClient, refreshKinds } from "./api/queries";
 import { trackPresses } from "./keys";
 import { router } from "./router";
 import { cspNonce } from "./ui/nonce";
@@ -20,6 +21,7 @@ import { resolveVariables, theme } from "./ui/theme";
 
 setNonce(cspNonce);
 trackPresses();
+whenTimeChanges(() => void refreshKinds("run", "usage", "audit"));
 
 const place = document.getElementById("root");
 if (place === null) throw new Error("The page has no #root.");

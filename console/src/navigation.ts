@@ -9,7 +9,7 @@ import type { KeyName } from "./keys";
 import { shell } from "./texts/shell";
 
 export type PageName = keyof typeof shell.pages;
-export type NavigationPage = { name: PageName; path: string; icon: TablerIcon; scopes: readonly Scope[]; key?: KeyName; /** It shows what all tenants share, and so not to one of them. */ isOfServer?: boolean };
+export type NavigationPage = { name: PageName; path: string; icon: TablerIcon; scopes: readonly Scope[]; key?: KeyName; /** It shows what all tenants share, and so not to one of them. */ isOfServer?: boolean; /** Pages that the rail does not have, and that are reached from this one. */ also?: readonly string[] };
 export type NavigationGroup = { name: keyof typeof shell.groups; pages: readonly NavigationPage[] };
 
 export const NAVIGATION = [
@@ -47,7 +47,7 @@ export const NAVIGATION = [
     name: "evaluate",
     pages: [
       { name: "datasets", path: "/datasets", icon: IconDatabase, scopes: ["config"], key: "goDatasets" },
-      { name: "evals", path: "/evals", icon: IconReportAnalytics, scopes: ["config"], key: "goEvals" },
+      { name: "evals", path: "/evals", icon: IconReportAnalytics, scopes: ["config"], key: "goEvals", also: ["/compare", "/calibration"] },
       { name: "lab", path: "/lab", icon: IconFlask2, scopes: ["config", "eval"], key: "goLab" },
     ],
   },

@@ -99,6 +99,24 @@ test("two pages that edit one agent merge: other fields silently, the same field
   expect(changes[0]?.spec).toMatchObject({ system_prompt: "The other page's.", description: "Described by the other page" });
 });
 
+test("what is typed while a colleague's change is merged is kept", async ({ page, server }) => {
+  await makeAgent(server, "typed-on", "Before.");
+  const draft = await openInDraft(page, server, "typed-on", "prompt");
+  await write(page, "First.");
+  await server.ask("PUT", `/v1/config/drafts/${draft}/agents/typed-on`, { spec: { model_id: "scripted", system_prompt: "First.", description: "Theirs" } }, { "If-Match": "*" });
+  // The save is refused, and the page reads the draft of the colleague: it gets it when more was typed.
+  const path = `/v1/config/drafts/${draft}`;
+  await page.route((url) => url.pathname === path, async (route) => {
+    if (route.request().method() === "GET") await prompt(page).fill("Second, and more.");
+    await route.fallback();
+  }, { times: 1 });
+  await prompt(page).fill("Second.");
+  const isSaved = async () => (await server.ask<{ changes: { spec: Spec & { description: string } }[] }>("GET", path)).changes[0]?.spec;
+  await expect.poll(isSaved).toMatchObject({ system_prompt: "Second, and more.", description: "Theirs" });
+  await expect(prompt(page)).toHaveText("Second, and more.");
+  await expect(page.getByText(/^Saved in draft/)).toBeVisible();
+});
+
 test("an agent of the code is edited as overrides, its rules are tried, and tools with effects ask first", async ({ page, server }) => {
   const draft = await openInDraft(page, server, "permission", "rules");
   await page.getByRole("button", { name: "Remove Rule 1" }).click();

@@ -222,3 +222,26 @@ test("a switch that a colleague set again for another reason is not released unr
   await expect(server.run(agent, "Hello")).rejects.toThrow(/agent_paused/);
   await server.ask("DELETE", `/v1/config/switches/agent/${agent}`);
 });
+
+test("a switch that a colleague set while the reason was typed is replaced only after theirs was read", async ({ page, server }) => {
+  const agent = unique("reasons");
+  await putAgent(server, agent, {});
+  await enter(page, server, "/changes?tab=switches");
+  await page.getByRole("button", { name: "Switch off…" }).click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByLabel(/^Id/).fill(agent);
+  await dialog.getByLabel(/^Reason/).fill("slow");
+  // The page does not hear of it before it asks.
+  const refused = page.waitForResponse((it) => it.request().method() === "PUT" && it.status() === 409);
+  await page.route("**/v1/config/switches/agent/*", async (route) => {
+    await server.ask("PUT", `/v1/config/switches/agent/${agent}`, { state: "paused", reason: "it deletes data" });
+    await route.fallback();
+  }, { times: 1 });
+  await dialog.getByRole("button", { name: "Switch it off" }).click();
+  await refused;
+  await expect(dialog.getByRole("status").filter({ hasText: "it deletes data" })).toBeVisible();
+  await expect(dialog.getByLabel(/^Reason/)).toHaveValue("slow");
+  await dialog.getByRole("button", { name: "Switch it off" }).click();
+  await expect(page.getByRole("row", { name: new RegExp(`agent/${agent}`) })).toContainText("slow");
+  await server.ask("DELETE", `/v1/config/switches/agent/${agent}`);
+});

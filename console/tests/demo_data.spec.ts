@@ -45,6 +45,12 @@ test("demo data fills a fresh server, stays out of what counts, and is removed w
     await show.click();
     await page.getByRole("row", { name: /waiting/ }).getByRole("link").click();
     await expect(page.locator("main")).toContainText("demo-return");
+    // What waits there is shown as it would be, and cannot be decided.
+    const [refund] = (await server.ask<{ items: { run_id: string; status: string }[] }>("GET", "/v1/runs?kind=demo&thread_id=demo-data-refund")).items;
+    await visit(page, `/runs/${refund?.run_id}`);
+    for (const name of ["Approve", "Deny"]) await expect(page.getByRole("button", { name, exact: true })).toBeDisabled();
+    await expect(page.locator("main")).toContainText("Demo data starts nothing and cannot be changed.");
+    await expect(page.getByRole("button", { name: "Cancel" })).toHaveAttribute("aria-disabled", "true");
     await visit(page, "/memory");
     await show.click();
     await expect(page.getByText("Refunds above 40.00 EUR need an approval.")).toBeVisible();

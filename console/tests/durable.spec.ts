@@ -177,6 +177,21 @@ test("a typo is corrected without a change of the day on which a fact expires, a
   await apps.ask("DELETE", `/v1/memory/facts/${made.id}`);
 });
 
+test("a fact that another person changed while it was edited is replaced only after that was read", async ({ page, apps }) => {
+  const { id } = await apps.ask<{ id: string }>("POST", "/v1/memory/facts", { text: "The door code is old" });
+  await enter(page, apps, `/memory?open=${encodeURIComponent(id)}`);
+  const drawer = page.getByRole("dialog");
+  await drawer.getByRole("button", { name: "Edit" }).click();
+  await drawer.getByLabel(/^Text/).fill("The door code is mine");
+  await apps.ask("PUT", `/v1/memory/facts/${encodeURIComponent(id)}`, { text: "The door code is theirs" });
+  await drawer.getByRole("button", { name: "Save" }).click();
+  await expect(drawer.getByRole("alert")).toContainText("The door code is theirs");
+  await expect(drawer.getByLabel(/^Text/)).toHaveValue("The door code is mine");
+  await drawer.getByRole("button", { name: "Save" }).click();
+  await expect(drawer.getByText("The door code is mine").first()).toBeVisible();
+  await apps.ask("DELETE", `/v1/memory/facts/${encodeURIComponent(id)}`);
+});
+
 test("documents are added, searched by passage and deleted", async ({ page, apps }) => {
   await enter(page, apps, "/memory?view=documents");
   await page.getByRole("button", { name: "Add a document" }).first().click();

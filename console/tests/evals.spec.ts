@@ -3,6 +3,7 @@ import { join } from "node:path";
 import type { Locator, Page } from "@playwright/test";
 
 import { expect, expectAccessible, open, Server, test, visit } from "./fixtures";
+import { beginDraft } from "./govern";
 import { expectNarrow, listSmallTargets } from "./sizes";
 
 /** An agent that refunds without looking, unless its instructions say so; publishing asks for the gate of `refunds`. */
@@ -198,18 +199,28 @@ test("pages with data are accessible and fit a small screen; a judge is calibrat
 
     await visit(page, `/evals/${cut}`);
     await expect(page.getByText("Samples are missing")).toBeVisible();
+    await expect(page.getByText("0 of 2", { exact: true })).toBeVisible();
+    await expect(page.getByText("No sample has a score.")).toBeVisible();
     const cases = page.getByRole("region", { name: "Cases, table" });
     await expect(cases.getByText("missing", { exact: true })).toBeVisible();
     expect(await cases.textContent()).not.toContain("0 %");
     await expect(cases.getByRole("button", { name: "default, sample 1: cut" })).toBeVisible();
 
-    // The first evals are on the last page of a hundred and two.
+    // A draft whose gate ran before all that others try.
+    const gated = await server.ask<{ spec: Record<string, unknown>; meta: { revision: number } }>("GET", "/v1/eval/datasets/judged");
+    await server.ask("PUT", "/v1/eval/datasets/judged", { expected_revision: gated.meta.revision, spec: { ...gated.spec, gate: { require: [{ scorer: "expect.forbidden_tools", min_rate: 1 }] } } });
+    const draft = await beginDraft(server, "Tried long ago", { tried: { model_id: "orders" } });
+    await evaluate(server, { dataset_id: "judged", repeats: 1, budget: { tokens: 1 }, variants: [{ name: "live" }, { name: "draft", draft_id: draft }] });
+
+    // The first evals are on the last page of a hundred and three.
     for (let made = 0; made < 100; made += 1) await server.ask("POST", "/v1/evals", { dataset_id: "judged", repeats: 1, budget: { tokens: 1 } });
     await visit(page, "/evals");
     await expect(page.getByText(/^100\+? rows/)).toBeVisible();
     await page.getByRole("button", { name: "Load more" }).click();
-    await expect(page.getByText("102 rows")).toBeVisible();
+    await expect(page.getByText("103 rows")).toBeVisible();
     await expect(page.getByRole("button", { name: "Load more" })).toHaveCount(0);
+    await visit(page, `/changes?draft=${draft}`);
+    await expect(page.getByRole("region", { name: "judged" }).getByRole("link", { name: "Open the eval" })).toBeVisible();
   } finally {
     await server.close();
   }

@@ -1,12 +1,17 @@
 import { execFile } from "node:child_process";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { promisify } from "node:util";
 
-import { enter, expect, expectAccessible, open, Server, test } from "./fixtures";
+import { enter, expect, expectAccessible, open, Server, test, visit } from "./fixtures";
+import { PYTHON } from "./server";
 import { tokenOf } from "./tokens";
 
 const run = promisify(execFile);
+/** Does what a client of MCP or ACP does with the configuration that the page prints. */
+const CLIENTS = join(import.meta.dirname, "snippet_clients.py");
 
-test("a first start: three cards, snippets that work as they are, a way to the chat; what the server does not tell is not known, and nothing is calm", async ({ page }) => {
+test("a first start: three cards, a way to the chat; what the server does not tell is not known, and nothing is calm", async ({ page }) => {
   const server = await Server.start();
   try {
     await open(page, server, "/");
@@ -14,13 +19,6 @@ test("a first start: three cards, snippets that work as they are, a way to the c
     await expect(page.getByRole("region", { name: "Make your own agent" })).toContainText("awaken serve agent.py");
     await expectAccessible(page);
     await expect(page.getByText("Nothing needs a person.")).toBeVisible();
-    for (const name of ["curl", "Python"]) {
-      await page.getByRole("tab", { name }).click();
-      const text = await page.locator(`[data-snippet="${name}"]`).innerText();
-      expect(text).toContain(server.url);
-      const { stdout } = name === "curl" ? await run("sh", ["-c", `${text} --silent --max-time 20`]) : await run("python3", ["-c", text]);
-      expect(stdout).toContain("Scripted response to: Hello");
-    }
     await page.getByRole("link", { name: "Start a chat" }).click();
     await expect(page.locator("h1")).toHaveText("Chat");
     await page.getByRole("textbox", { name: "Message" }).fill("Hello");
@@ -41,6 +39,30 @@ test("a first start: three cards, snippets that work as they are, a way to the c
   } finally {
     await server.close();
   }
+});
+
+test("snippets work as they are printed", async ({ page, server }) => {
+  // Five programs, each of which loads a library of a client.
+  test.setTimeout(240_000);
+  await enter(page, server, "/settings");
+  // The cards of a first start stay until they are hidden.
+  await page.evaluate(() => localStorage.setItem("awaken.first", "true"));
+  await visit(page, "/");
+  for (const name of ["curl", "Python", "OpenAI"]) {
+    await page.getByRole("tab", { name }).click();
+    const text = await page.locator(`[data-snippet="${name}"]`).innerText();
+    expect(text).toContain(server.url);
+    const { stdout } = name === "curl" ? await run("sh", ["-c", `${text} --silent --max-time 20`]) : await run(PYTHON, ["-c", text]);
+    expect(stdout, name).toContain("Scripted response to: Hello");
+  }
+  await writeFile(join(server.folder, "agent.py"), await page.getByRole("region", { name: "Make your own agent" }).locator("pre").first().innerText());
+  for (const [name, ended] of [["MCP", "Scripted response to: Hello"], ["ACP", "sunny in Tokyo"]] as const) {
+    await page.getByRole("tab", { name, exact: true }).click();
+    const text = await page.locator(`[data-snippet="${name}"]`).innerText();
+    const { stdout } = await run(PYTHON, [CLIENTS, name, text], { cwd: server.folder });
+    expect(stdout, name).toContain(ended);
+  }
+  await expect(page.getByText("Without a file the program serves the demo.", { exact: false })).toBeVisible();
 });
 
 test("a server with work: what needs a person is first, and leads to its page", async ({ page, server }) => {

@@ -1,6 +1,6 @@
 import { expect, expectAccessible, open, Server, test, visit } from "./fixtures";
 import { PAGES } from "./pages";
-import { expectNarrow, listSmallTargets } from "./sizes";
+import { expectNarrow, expectZoomed, listSmallTargets } from "./sizes";
 
 const MORE = ["/agents/permission?tab=plugins", "/agents/permission?tab=rules", "/mcp?edit=%2B", "/changes?tab=switches", "/schedules?view=triggers", "/schedules?edit=%2B", "/memory?view=documents", "/datasets?create=%2B", "/evals?new=%2B", "/compare", "/calibration"];
 
@@ -30,6 +30,7 @@ for (const half of [0, 1]) {
         if (path !== own[0]) await visit(page, path);
         small.push(...(await listSmallTargets(page, path)));
         await expectNarrow(page, path);
+        await expectZoomed(page, path);
       }
       expect(small).toEqual([]);
     } finally {

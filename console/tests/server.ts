@@ -6,6 +6,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 
 const AWAKEN = process.env.AWAKEN ?? join(import.meta.dirname, "../../.venv/bin/awaken");
+/** The Python that has the package and the libraries of its clients. */
+export const PYTHON = join(import.meta.dirname, "../../.venv/bin/python");
+const MOUNTED = join(import.meta.dirname, "mounted_app.py");
 const READY = /Ready: (http\S+?),/;
 /** A start is two seconds of a processor; a machine that has ten other things to do gives it a tenth of one. */
 const START_MS = 90_000;
@@ -25,8 +28,15 @@ export class Server {
   private process: ChildProcess | null = null;
   private log = "";
 
-  private constructor(readonly folder: string, readonly port: number, private readonly options: readonly string[], private readonly environment: NodeJS.ProcessEnv) {
-    this.url = `http://127.0.0.1:${port}`;
+  /** `mount`: an app of someone else serves it under this prefix. */
+  private constructor(readonly folder: string, readonly port: number, private readonly options: readonly string[], private readonly environment: NodeJS.ProcessEnv, private readonly mount: string | null = null) {
+    this.url = `http://127.0.0.1:${port}${mount ?? ""}`;
+  }
+
+  static async startMounted(mount: string): Promise<Server> {
+    const server = new Server(await mkdtemp(join(tmpdir(), "awaken-console-")), await findPort(), [], {}, mount);
+    await server.start();
+    return server;
   }
 
   /** Starts another process on the store of this one. */
@@ -44,7 +54,8 @@ export class Server {
 
   async start(): Promise<void> {
     const store = `sqlite:///${join(this.folder, "awaken.db")}`;
-    const child = spawn(AWAKEN, ["serve", ...this.options, "--port", String(this.port), "--store", store], {
+    const [program, words] = this.mount === null ? [AWAKEN, ["serve", ...this.options, "--port", String(this.port), "--store", store]] : [PYTHON, [MOUNTED, String(this.port), store, this.mount]];
+    const child = spawn(program, words, {
       // Playwright asks all that it starts for colours.
       env: { ...process.env, FORCE_COLOR: undefined, NO_COLOR: "1", ...this.environment },
       stdio: ["ignore", "pipe", "pipe"],

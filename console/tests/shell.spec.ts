@@ -153,3 +153,20 @@ test("a name in the address that every object has chooses no view", async ({ pag
     await visit(page, "/settings");
   }
 });
+
+test("a browser whose clock is wrong shows the ages and the spending of the server's time", async ({ page, server, context }) => {
+  const { run_id: runId } = await server.run("default", "Hello");
+  const DAYS_MS = 3 * 86_400_000;
+  for (const wrong of [DAYS_MS, -DAYS_MS]) {
+    const tab = await context.newPage();
+    await tab.addInitScript((by) => { const now = Date.now; Date.now = () => now() + by; }, wrong);
+    await open(tab, server, "/runs?range=24h");
+    const row = tab.getByRole("row").filter({ has: tab.locator(`a[href*="${runId}"]`) });
+    await expect(row).toContainText(/now|s ago/);
+    await expect(row).not.toContainText("d ago");
+    await visit(tab, "/");
+    await expect(tab.locator('[data-tile="Last 24 hours"]')).not.toContainText(/^Last 24 hours0/);
+    await tab.close();
+  }
+  await open(page, server, "/settings");
+});

@@ -24,6 +24,23 @@ test("a description is overridden and taken back", async ({ page, server }) => {
   await expect(field).toHaveValue(/Keep a note for later/);
 });
 
+test("a description that is being typed survives what a colleague publishes, which is read first", async ({ page, server }) => {
+  await enter(page, server, "/tools?tool=get_weather");
+  const field = page.getByRole("textbox", { name: /Description for the model/ });
+  await field.fill("Mine.");
+  await server.ask("PATCH", "/v1/config/tools/get_weather/overrides", { description: "Theirs." }, { "If-Match": "*" });
+  await expect(page.getByRole("dialog").getByRole("status").filter({ hasText: "Theirs." })).toBeVisible();
+  await expect(field).toHaveValue("Mine.");
+  await expect(page.getByRole("button", { name: "Publish…" })).toHaveAttribute("aria-disabled", "true");
+  await page.getByRole("button", { name: "Keep mine" }).click();
+  await page.getByRole("button", { name: "Publish…" }).click();
+  await page.getByRole("button", { name: "Publish now" }).click();
+  await expect.poll(async () => (await server.ask<{ description: string }>("GET", "/v1/config/tools/get_weather")).description).toBe("Mine.");
+  await page.getByRole("button", { name: "Back to the code’s" }).click();
+  await expect(field).not.toHaveValue("Mine.");
+  await expect(page.getByRole("dialog").getByText("Another person changed")).toHaveCount(0);
+});
+
 test("a tool is switched off with a reason by keyboard, and on again", async ({ page, server }) => {
   await enter(page, server, "/tools?tool=failingTool");
   await page.getByRole("button", { name: "Switch off…" }).focus();

@@ -130,6 +130,12 @@ def test_a_decision_names_what_the_caller_saw() -> None:
             (f"DELETE {canary}?publication=2", None, 409, "canary_conflict"),
             (f"DELETE {canary}?publication=1&since=1", None, 409, "canary_conflict"),
             ("DELETE /v1/config/switches/agent/helper?set_at=1", None, 409, "switch_conflict"),
+            (
+                "PUT /v1/config/switches/agent/helper",
+                {"state": "paused", "reason": "loops", "set_at": 0},
+                409,
+                "switch_conflict",
+            ),
         ):
             refused = await at.ask(operation, body)
             assert (refused.status, refused.json["code"]) == (status, code), (operation, body)
@@ -137,7 +143,9 @@ def test_a_decision_names_what_the_caller_saw() -> None:
         assert (head["publication"], head["canary"]["publication"]) == (3, 1)
         seen = head["canary"]
         await at.do(f"DELETE {canary}?publication=1&since={seen['since']}")
-        at_ms = head["switches"][0]["at"]
+        assert [it["reason"] for it in head["switches"]] == ["slow"]
+        again = {"state": "paused", "reason": "loops", "set_at": head["switches"][0]["at"]}
+        at_ms = (await at.do("PUT /v1/config/switches/agent/helper", again))["at"]
         await at.do(f"DELETE /v1/config/switches/agent/helper?set_at={at_ms}", status=204)
 
     world(scenario)

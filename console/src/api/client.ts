@@ -2,6 +2,7 @@
 import createClient from "openapi-fetch";
 
 import { root } from "./address";
+import { learnTime } from "./clock";
 import { noteReachable } from "./connection";
 import { NetworkError, readRefusal } from "./errors";
 import { parseExact, writeExact } from "./exactJson";
@@ -26,6 +27,7 @@ export async function send(request: Request): Promise<Response> {
     if (token !== null) attempt.headers.set("Authorization", `Bearer ${token}`);
     if (attempt.method !== "GET" && !attempt.headers.has("Idempotency-Key")) attempt.headers.set("Idempotency-Key", makeId());
     let response: Response;
+    const asked = Date.now();
     try {
       response = await fetch(attempt);
     } catch (error) {
@@ -34,6 +36,7 @@ export async function send(request: Request): Promise<Response> {
       throw new NetworkError(error);
     }
     noteReachable(true);
+    learnTime(response.headers.get("Date"), asked);
     if (response.status !== 401) return response;
     if ((await askForToken(await readLoginUrl(response), token !== null)) === null) return response;
   }

@@ -127,9 +127,10 @@ export const switchesQuery = queryOptions({
   queryFn: async ({ signal }) => (await need(api.GET("/v1/config/switches", { signal }))).items,
 });
 
-export async function setSwitch(kind: SwitchKind, id: string, reason: string): Promise<void> {
+/** Sets a switch in the place of the one that was seen, or of none; another one, whose reason was not read, stays. */
+export async function setSwitch(kind: SwitchKind, id: string, reason: string, seen: Switch | undefined): Promise<void> {
   const state = kind === "agent" || kind === "all" ? "paused" : "disabled";
-  await need(api.PUT("/v1/config/switches/{kind}/{target}", { params: { path: { kind, target: id } }, body: { state, reason } }));
+  await need(api.PUT("/v1/config/switches/{kind}/{target}", { params: { path: { kind, target: id } }, body: { state, reason, set_at: seen?.at ?? 0 } }));
 }
 
 /** Releases the switch that was seen; one that was set again since, for another reason, stays. */

@@ -5,6 +5,7 @@ import { isObject, type Json, type JsonObject, type JsonSchema } from "../ui/sch
 import { api, need, type Schemas } from "./client";
 import type { ListedPage } from "./paging";
 import { queryClient, refreshKinds } from "./queries";
+import { readAllBefore } from "./readAll";
 
 /** A case in the form of the API; fields that the console does not know stay in it. */
 export type Case = JsonObject & { readonly id: string };
@@ -85,10 +86,14 @@ export const formsQuery = queryOptions({
   refetchInterval: false,
 });
 
+/** As many evals as are read at once where one is chosen; `useEvalChoice` asks for older ones. */
+export const CHOICE_PAGE = 200;
+
+/** The newest evals: not all of them, if there are `CHOICE_PAGE`. */
 export function evalsQuery(datasetId?: string, withDemo = false) {
   return queryOptions({
     queryKey: ["eval", "list", datasetId, withDemo],
-    queryFn: async ({ signal }) => (await need(api.GET("/v1/evals", { params: { query: { dataset_id: datasetId, limit: 200, demo: withDemo || undefined } }, signal }))).evals.map((it) => readEval(it.eval)),
+    queryFn: async ({ signal }) => (await need(api.GET("/v1/evals", { params: { query: { dataset_id: datasetId, limit: CHOICE_PAGE, demo: withDemo || undefined } }, signal }))).evals.map((it) => readEval(it.eval)),
   });
 }
 
@@ -98,10 +103,24 @@ export type EvalFilter = { dataset?: string; status?: string; demo?: string };
 const EVALS_PAGE = 100;
 
 /** A page of the evals, the newest first; the filters are the server's, which knows those of all pages. */
-export async function fetchEvals({ dataset, status, demo }: EvalFilter, cursor: string | undefined, signal: AbortSignal): Promise<ListedPage<EvalRecord>> {
-  const query = { dataset_id: dataset, status, demo: demo === "true" || undefined, before: cursor === undefined ? undefined : Number(cursor), limit: EVALS_PAGE };
+export async function fetchEvals({ dataset, status, demo }: EvalFilter, cursor: string | undefined, signal: AbortSignal, limit = EVALS_PAGE): Promise<ListedPage<EvalRecord>> {
+  const query = { dataset_id: dataset, status, demo: demo === "true" || undefined, before: cursor === undefined ? undefined : Number(cursor), limit };
   const { evals, next_before: next } = await need(api.GET("/v1/evals", { params: { query }, signal }));
   return { items: evals.map((it) => readEval(it.eval)), next_cursor: next == null ? null : String(next) };
+}
+
+/**
+ * The newest eval of a dataset that `isIt`, however many were made since; undefined if there is none that is as new as `since`. Evals come newest first, so
+ * the search ends with the first that is older.
+ */
+export async function findEval(datasetId: string, since: number, isIt: (record: EvalRecord) => boolean, signal: AbortSignal): Promise<EvalRecord | undefined> {
+  for (let cursor: string | undefined; ;) {
+    const page: ListedPage<EvalRecord> = await fetchEvals({ dataset: datasetId }, cursor, signal, CHOICE_PAGE);
+    const found = page.items.find(isIt);
+    if (found !== undefined) return found;
+    cursor = page.next_cursor ?? undefined;
+    if (cursor === undefined || (page.items.at(-1)?.created_at ?? 0) < since) return undefined;
+  }
 }
 
 export function evalQuery(id: string) {
@@ -136,8 +155,13 @@ export function comparisonQuery(first: string, second: string) {
   });
 }
 
+/** All labels of a judge, newest first: an answer whose label is not read would ask to be labelled again. */
+function loadLabels(scorer: string, signal: AbortSignal): Promise<Schemas["StoredScore"][]> {
+  return readAllBefore(async (query) => (await need(api.GET("/v1/eval/scores", { params: { query: { scorer, source: "human", ...query } }, signal }))).scores);
+}
+
 export function labelsQuery(scorer: string) {
-  return queryOptions({ queryKey: ["eval", "labels", scorer], queryFn: async ({ signal }) => (await need(api.GET("/v1/eval/scores", { params: { query: { scorer, source: "human", limit: 1_000 } }, signal }))).scores });
+  return queryOptions({ queryKey: ["eval", "labels", scorer], queryFn: ({ signal }) => loadLabels(scorer, signal) });
 }
 
 export function calibrationQuery(scorer: string) {

@@ -5593,6 +5593,8 @@ export interface components {
          * @description The new text of a fact; what is left out stays as it is.
          */
         EditFact: {
+            /** @default null */
+            expected_updated_at: number | null;
             text: string;
             ttl_ms?: number | null;
         };
@@ -9497,6 +9499,8 @@ export interface components {
          */
         SwitchBody: {
             reason: string;
+            /** @default null */
+            set_at: number | null;
             state: components["schemas"]["SwitchState"];
         };
         /**

@@ -2,7 +2,7 @@
 import { AppShell, Badge, Group, Image, Kbd, ScrollArea, Text, UnstyledButton } from "@mantine/core";
 import { IconSearch } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
-import { Link } from "@tanstack/react-router";
+import { Link, useRouterState } from "@tanstack/react-router";
 
 import { root } from "../api/address";
 import { useMay } from "../api/caller";
@@ -37,6 +37,7 @@ export function Rail() {
   const mayVisit = useMayVisit();
   const { data: info } = useQuery({ ...systemInfoQuery, enabled: may("read") });
   const tickets = useOpenTickets(may("read"));
+  const pathname = useRouterState({ select: (it) => it.location.pathname });
   return (
     <>
       <AppShell.Section p="sm" pb={4}>
@@ -52,8 +53,8 @@ export function Rail() {
           return (
             <div key={group.name} className={classes.group}>
               <span className={classes.groupName}>{shell.groups[group.name]}</span>
-              {pages.map(({ name, path, icon: Icon }) => (
-                <Link key={name} to={path} className={classes.link} activeOptions={{ exact: path === "/" }}>
+              {pages.map(({ name, path, icon: Icon, also }) => (
+                <Link key={name} to={path} className={classes.link} data-around={also?.some((it) => pathname.endsWith(it)) === true || undefined} activeOptions={{ exact: path === "/" }}>
                   <Icon size={16} stroke={1.7} aria-hidden />
                   {shell.pages[name]}
                   {name === "approvals" && tickets !== null ? <Badge className={classes.count} size="xs" color="yellow" variant="filled">{tickets}</Badge> : null}

@@ -148,6 +148,7 @@ export const changes = {
     provider: "The same, for all its models.",
   },
   switchOff: "Switch it off",
+  alreadyOff: (by: string) => `It is off already, set by ${by}. Your reason replaces this one:`,
   switchedOff: (name: string) => `${name} is switched off.`,
   switchedOffUnknown: (name: string) => `Nothing is stopped now: ${name} will be, once it exists.`,
   unknownTarget: (kind: string) => `This server has no ${kind} of this name: nothing that runs now would stop.`,

@@ -20,6 +20,7 @@ export const cost = {
   noModel: "unknown",
   noPrice: "no price",
   priceHint: "Some models have no price, so their cost is not known.",
+  partHint: "Some models have no price: what they cost is in no sum.",
   setPrice: "Set prices",
   empty: "Nothing was used in this period",
   emptyHelp: "Tokens and cost of runs appear here a minute after they end.",

@@ -2,6 +2,7 @@
 export const datasets = {
   description: "Cases to try agents with. Every change is a revision, and an eval names the one that it tried.",
   columns: { id: "Dataset", description: "Description", cases: "Cases", revision: "Revision", evals: "Last eval" },
+  olderEval: "long ago, if any",
   empty: "No datasets",
   emptyHelp: "A case comes from a person, from a run that really happened, or from another tool's file. Open a run and save it as a case, or make a dataset here.",
   command: "awaken eval push refunds evals/refunds",

@@ -4,6 +4,7 @@ export const evals = {
   missing: "missing",
   openSample: (no: number) => `Sample ${no}`,
   notKnown: "not known",
+  choice: { newest: (count: number) => `Of the newest ${count} evals.`, older: "Look at older ones", nothing: "None of the listed evals fits" },
   tableOf: (name: string) => `${name}, table`,
   interval: (low: string, high: string) => `${low} to ${high}`,
   intervalHelp: "Where the true value lies, with 95 % confidence.",
@@ -52,20 +53,20 @@ export const evals = {
     case: "Case", changed: "Changed", flakyOnly: "Flaky", missingOnly: "Missing", failedOnly: "Failed", allCases: "All", show: "Show", noRows: "No case fits.", noItems: "No sample has ended yet.",
     dots: { passed: "passed", failed: "failed", partly: "scored", missing: "missing", open: "not there yet" }, openSample: (variant: string, no: number, status: string) => `${variant}, sample ${no}: ${status}`,
     weight: "weight", scorerChoice: "Scorer", anyScorer: "all scorers", live: "live", incomplete: "Samples are missing: the budget was used up, or providers failed. The figures do not count them.",
-    condition: "Condition", why: "Why", allowed: "asks for", unpublished: "The gate judges the last variant.",
+    condition: "Condition", why: "Why", allowed: "asks for", unscored: "No sample has a score.", unpublished: "The gate judges the last variant.",
     spentHelp: "Samples whose cost is not known are not in it.",
   },
   item: {
     title: (caseId: string, variant: string, sample: number) => `${caseId} · ${variant} · sample ${sample}`, answer: "Answer", noAnswer: "It gave no answer.", calls: "Tools that were called", noCalls: "none", scores: "Scores", run: "Open the run", recording: "Recording", lab: "Open in the lab", judge: "Judge's run", error: "Error", divergence: "Divergence", gone: "The run is not kept any more; its answer and calls are.", value: "Value", reason: "Why", tokens: "Tokens", cost: "Cost", time: "Time", status: "Status", case: "Open the case", notScored: "not scored", nextHelp: "Previous and next sample: [ and ]",
   },
   comparing: {
-    title: "Compare evals", description: "Paired by case: the same cases in both, and whether the difference is more than chance.", first: "First (before)", second: "Second (after)", choose: "Choose two evals of one dataset.", swap: "Swap", verdict: "Verdict", difference: "Difference", inCases: (count: number) => `${count} ${count === 1 ? "case" : "cases"} in both`,
+    title: "Compare evals", description: "Paired by case: the same cases in both, and whether the difference is more than chance.", first: "First (before)", second: "Second (after)", choose: "Choose two evals of one dataset.", chooseOne: "Choose an eval", swap: "Swap", verdict: "Verdict", difference: "Difference", inCases: (count: number) => `${count} ${count === 1 ? "case" : "cases"} in both`,
     p: "p", pHelp: "By sign-flip permutation, adjusted for several scorers.", onlyFirst: "Only in the first", onlySecond: "Only in the second", rescored: "Scored by another version", cost: "Cost per sample", times: (ratio: string) => `× ${ratio}`, byCase: "Cases by difference", worst: "From the worst to the best.", transcripts: (caseId: string) => `Side by side: ${caseId}`, before: "Before", after: "After", noRuns: "One of the two samples has no run that is kept.", sample: "Sample", points: (sign: string, value: string) => `${sign}${value} points`, noDifference: "no figure: fewer than two cases", unchanged: "The runs are the same.", noCases: "No case is scored in both.",
   },
   diff: {
     steps: { same: "same", changed: "changed", added: "added", removed: "removed" }, step: (before: number | null, after: number | null) => `Step ${before ?? "–"} / ${after ?? "–"}`, figures: "Figures", ended: "End", stepCount: "Steps", calls: "Calls", tokens: "Tokens", cost: "Cost", time: "Time", answer: "Answer", state: "State at the end", same: "Both did the same.", first: "First difference", noAnswer: "–",
   },
   calibrating: {
-    title: "Judges", description: "How far judges agree with people. Label what a judge has scored: p passed, f failed, j and k move.", eval: "Eval", judge: "Judge", choose: "Choose an eval with a judge.", noJudged: "No eval has a judge yet", noJudgedHelp: "A judge is a scorer that a model answers. Until people have labelled what it scored, its figures are uncalibrated.", labels: "Labels", agreement: "Agreement", kappa: "κ", falsePass: "False passes", falseFail: "False fails", consistency: "Self-consistency", calibrated: "calibrated", uncalibratedTag: "uncalibrated", uncalibrated: (have: number) => `${have} of at least 30 labels, with passes and fails among them`, passed: "Passed", failed: "Failed", judgeSays: "Judge", youSay: "People", answer: "Answer", unlabelled: "Unlabelled", all: "All", show: "Show", input: "Case", hidden: "hidden until you label it", next: "Next", noRows: "Everything here is labelled.", saved: "Labelled.",
+    title: "Judges", description: "How far judges agree with people. Label what a judge has scored: p passed, f failed, j and k move.", eval: "Eval", judge: "Judge", choose: "Choose an eval with a judge.", noJudged: "No eval has a judge yet", noneJudged: (count: number) => `None of the newest ${count} evals has a judge`, noJudgedHelp: "A judge is a scorer that a model answers. Until people have labelled what it scored, its figures are uncalibrated.", labels: "Labels", agreement: "Agreement", kappa: "κ", falsePass: "False passes", falseFail: "False fails", consistency: "Self-consistency", calibrated: "calibrated", uncalibratedTag: "uncalibrated", uncalibrated: (have: number) => `${have} of at least 30 labels, with passes and fails among them`, passed: "Passed", failed: "Failed", judgeSays: "Judge", youSay: "People", answer: "Answer", unlabelled: "Unlabelled", all: "All", show: "Show", input: "What was asked", hidden: "hidden until you label it", next: "Next", noRows: "Everything here is labelled.", saved: "Labelled.",
   },
 } as const;

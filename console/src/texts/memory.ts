@@ -25,6 +25,7 @@ export const memory = {
   save: "Save",
   edit: "Edit",
   added: "Remembered.",
+  theirs: "Another person changed it meanwhile. Saving again replaces what they wrote:",
   saved: "Saved.",
   fact: "Fact",
   came: "Where it came from",

@@ -10,5 +10,6 @@ export const tools = {
   schema: "Arguments", whoHas: "Agents that have it", nobody: "No agent has it.", override: "Description for the model", overrideHelp: "Replaces the description of the code, at most 4,096 bytes. Empty: that of the code.",
   overridden: "overridden", notOverridable: "The descriptions of MCP tools come from their server.",
   off: "switched off", switchOff: "Switch off…", switchOn: "Switch on", switchTitle: (id: string) => `Switch “${id}” off?`, switchHelp: "At once, for new runs and for runs under way: calls get the answer that an operator disabled it.", reason: "Reason", switchedOff: (id: string) => `“${id}” is switched off.`, switchedOn: (id: string) => `“${id}” is on again.`,
+  theirs: "Another person changed the description meanwhile.", keepMine: "Keep mine", takeTheirs: "Take theirs",
   backToCode: "Back to the code’s",
 } as const;

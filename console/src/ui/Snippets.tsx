@@ -1,5 +1,5 @@
 /** Client code for this server, one tab per kind of client. */
-import { Box, Tabs } from "@mantine/core";
+import { Box, Tabs, Text } from "@mantine/core";
 import { useState } from "react";
 
 import { serverUrl } from "../api/address";
@@ -20,6 +20,7 @@ export function Snippets({ agent, text }: { agent: string; text?: string }) {
             <Box pos="absolute" top={4} right={4}><CopyIcon value={it.text} label={`Copy the ${it.name} snippet`} /></Box>
             <pre className={classes.code} tabIndex={0} data-snippet={it.name}>{it.text}</pre>
           </Box>
+          {it.note === undefined ? null : <Text size="xs" c="dimmed" mt={4}>{it.note}</Text>}
         </Tabs.Panel>
       ))}
     </Tabs>

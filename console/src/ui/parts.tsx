@@ -4,6 +4,7 @@ import { useInterval } from "@mantine/hooks";
 import { IconAlertTriangle, IconCheck, IconCircleDashed, IconClockPause, IconCopy, IconHourglass, IconPlayerPlay, IconPlayerStop, IconX } from "@tabler/icons-react";
 import { useState, type ReactNode } from "react";
 
+import { toServerTime } from "../api/clock";
 import { writeExact } from "../api/exactJson";
 import { ui } from "../texts/ui";
 import { formatAge, formatDuration, formatTime, formatUntil } from "./format";
@@ -43,7 +44,7 @@ export function CopyIcon({ value, label = ui.copy }: { value: string; label?: st
 export function useNow(everyMs = 10_000): number {
   const [now, setNow] = useState(Date.now);
   useInterval(() => setNow(Date.now()), everyMs, { autoInvoke: true });
-  return now;
+  return toServerTime(now);
 }
 
 export function Age({ at }: { at: number | null | undefined }) {

@@ -1,7 +1,9 @@
 /** How to connect each kind of client, with this server's own address. Pure. */
+import { snippets } from "../texts/snippets";
 
 export type SnippetOptions = { url: string; agent: string; hasToken: boolean; text?: string };
-export type Snippet = { name: string; language: string; text: string };
+/** `note`: what has to be known to run it, and what no comment can say in its language. */
+export type Snippet = { name: string; language: string; text: string; note?: string };
 
 const quoteShell = (text: string) => `'${text.replaceAll("'", `'\\''`)}'`;
 
@@ -20,6 +22,6 @@ export function makeSnippets({ url, agent, hasToken, text = "Hello" }: SnippetOp
     { name: "Python", language: "py", text: `import json\nfrom urllib.request import Request, urlopen\n\nbody = ${body}\nheaders = {"Content-Type": "application/json", "Accept": "application/json"${pythonToken}}\nrequest = Request("${url}/v1/runs", json.dumps(body).encode(), headers)\nprint(json.load(urlopen(request))["text"])` },
     { name: "A2A", language: "ts", text: `import { ClientFactory } from "@a2a-js/sdk/client";\n\nconst client = await new ClientFactory().createFromUrl("${url}");\n// The agent card: ${url}/.well-known/agent-card.json` },
     { name: "MCP", language: "json", text: JSON.stringify({ mcpServers: { awaken: { type: "http", url: `${url}/v1/mcp`, ...(hasToken ? { headers: { Authorization: "Bearer TOKEN" } } : {}) } } }, null, 2) },
-    { name: "ACP", language: "json", text: JSON.stringify({ agent_servers: { awaken: { command: "awaken", args: ["acp"] } } }, null, 2) },
+    { name: "ACP", language: "json", text: JSON.stringify({ agent_servers: { awaken: { command: "awaken", args: ["acp", "agent.py"] } } }, null, 2), note: snippets.acp },
   ];
 }

@@ -64,12 +64,20 @@ class ConfigHeads:
         return await self._parts.read_head()
 
     async def set_switch(
-        self, switch: SwitchOrder, author: Author, once: RequestKey | None = None
+        self,
+        switch: SwitchOrder,
+        author: Author,
+        once: RequestKey | None = None,
+        *,
+        set_at: int | None = None,
     ) -> ConfigHead:
         """Stop an agent, a tool, a model, a provider, an MCP server, or everything, now.
 
+        `set_at` is when the switch was set that this one replaces, 0 if the caller saw none.
+
         Raises:
             UnknownSwitch: The state does not fit the kind, or there is no reason.
+            SwitchConflict: Another one was set meanwhile, whose reason the caller has not seen.
         """
         kind, target, state, reason = switch.kind, switch.id, switch.state, switch.reason
         pauses = kind in (SwitchKind.AGENT, SwitchKind.ALL)
@@ -93,7 +101,10 @@ class ConfigHeads:
         )
 
         def set_it(head: ConfigHead) -> ConfigHead:
-            others = (it for it in head.switches if (it.kind, it.id) != (kind, target))
+            found = next((it for it in head.switches if (it.kind, it.id) == (kind, target)), None)
+            if found is not None and set_at not in (None, found.at):
+                raise SwitchConflict(kind=kind.value, target=target, by=found.by)
+            others = (it for it in head.switches if it is not found)
             return msgspec.structs.replace(head, switches=(*others, made))
 
         return await self._change(set_it, (event,), once=once)

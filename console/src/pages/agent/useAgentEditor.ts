@@ -136,14 +136,17 @@ export function useAgentEditor(agentId: string, draftId: string | undefined, onD
       if (!isConflict(caught)) throw caught;
       const theirs = await loadDraft(draft.id);
       const other = applyChange(known.live, findChange(theirs, "agents", agentId)) ?? known.base;
-      const fields = compareVersions(known.base, other, sent);
+      // A person types on while the server answers.
+      const typed = latest.current.mine ?? sent;
+      const fields = compareVersions(known.base, other, typed);
       if (!fields.some((it) => it.isClash)) {
-        const merged = mergeVersions(known.base, other, sent, () => "mine");
-        if (!isSame(merged, sent)) remember({ mine: merged });
+        const merged = mergeVersions(known.base, other, typed, () => "mine");
+        if (isSame(merged, typed)) return write(typed, theirs);
+        remember({ mine: merged });
         return write(merged, theirs);
       }
       remember({ state: "conflict" });
-      setConflict({ base: known.base, theirs: other, mine: sent, draft: theirs });
+      setConflict({ base: known.base, theirs: other, mine: typed, draft: theirs });
     }
   }, [agentId, catchUp, remember, settle]);
 
@@ -207,15 +210,19 @@ export function useAgentEditor(agentId: string, draftId: string | undefined, onD
     const { known } = latest.current;
     if (known === null || conflict === null) return;
     setConflict(null);
-    remember({ mine: merged, known: { ...known, draft: theirs, base: conflict.theirs }, state: "dirty" });
+    // What was typed before the dialog took the focus is kept beside what was chosen in it.
+    const mine = mergeVersions(conflict.mine, merged, latest.current.mine ?? conflict.mine, () => "mine");
+    remember({ mine, known: { ...known, draft: theirs, base: conflict.theirs }, state: "dirty" });
     void save();
   }, [conflict, remember, save]);
 
   /** Begins a new draft with what is on the page, after its draft was published or discarded: over what is live by now, with a choice where both changed a field. */
   const beginAgain = useCallback(async () => {
-    const { known, mine: typed } = latest.current;
-    if (known === null || typed === null) return;
+    const { known } = latest.current;
+    if (known === null) return;
     const now = await loadLive(agentId);
+    const typed = latest.current.mine;
+    if (typed === null) return;
     const theirs = now.live ?? known.base;
     const base = known.live ?? known.base;
     const isClash = compareVersions(base, theirs, typed).some((it) => it.isClash);

@@ -6,6 +6,7 @@ import { getRouteApi, Link } from "@tanstack/react-router";
 import { useMemo, useState } from "react";
 
 import { api, need } from "../../api/client";
+import { readNow } from "../../api/clock";
 import { usePagedList } from "../../api/paging";
 import { audit as texts } from "../../texts/audit";
 import { shell } from "../../texts/shell";
@@ -40,7 +41,7 @@ const COLUMNS: readonly DataColumn<AuditEvent>[] = [
 /** When a period of some hours began, to the minute, so that the list is not loaded anew by itself. */
 function beginOf(period: string | undefined): string | undefined {
   const hours = Number(period);
-  return period === undefined || !(hours > 0) ? undefined : String(Math.floor((Date.now() - hours * HOUR_MS) / 60_000) * 60_000);
+  return period === undefined || !(hours > 0) ? undefined : String(Math.floor((readNow() - hours * HOUR_MS) / 60_000) * 60_000);
 }
 
 function Chain() {

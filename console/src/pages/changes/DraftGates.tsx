@@ -6,7 +6,7 @@ import { useState } from "react";
 
 import { useMay } from "../../api/caller";
 import type { Draft } from "../../api/drafts";
-import { datasetsQuery, evalsQuery, isOpen, startEval, type EvalRecord } from "../../api/evals";
+import { datasetsQuery, findEval, isOpen, startEval, type EvalRecord } from "../../api/evals";
 import { changes as texts } from "../../texts/changes";
 import { GateTag } from "../../ui/evals/parts";
 import { useEvalStream } from "../../ui/evals/useEvalStream";
@@ -37,9 +37,10 @@ function Latest({ record, draft }: { record: EvalRecord; draft: Draft }) {
   );
 }
 
-function OneGate({ datasetId, draft, records }: { datasetId: string; draft: Draft; records: readonly EvalRecord[] }) {
+function OneGate({ datasetId, draft }: { datasetId: string; draft: Draft }) {
   const [isBusy, setBusy] = useState(false);
-  const latest = records.find((it) => it.spec.dataset_id === datasetId && isOfDraft(it, draft.id));
+  // However many evals others have made of the dataset since: none is older than the draft.
+  const latest = useQuery({ queryKey: ["eval", "gate", datasetId, draft.id], queryFn: async ({ signal }) => (await findEval(datasetId, draft.created_at, (it) => isOfDraft(it, draft.id), signal)) ?? null });
   const begin = async () => {
     setBusy(true);
     try {
@@ -57,7 +58,7 @@ function OneGate({ datasetId, draft, records }: { datasetId: string; draft: Draf
         <Text size="sm" fw={550}><Link to="/datasets/$datasetId" params={{ datasetId }} search={{ tab: "settings" }}>{datasetId}</Link></Text>
         <GatedButton scope="eval" loading={isBusy} onClick={() => void begin()}>{named.run}</GatedButton>
       </Group>
-      <div role="status">{latest === undefined ? <Text size="sm" c="dimmed">{named.never}</Text> : <Latest record={latest} draft={draft} />}</div>
+      <div role="status">{latest.isError ? <Failure error={latest.error} onRetry={() => void latest.refetch()} /> : latest.data === undefined ? <Loading rows={1} /> : latest.data === null ? <Text size="sm" c="dimmed">{named.never}</Text> : <Latest record={latest.data} draft={draft} />}</div>
     </section>
   );
 }
@@ -65,13 +66,12 @@ function OneGate({ datasetId, draft, records }: { datasetId: string; draft: Draf
 export function DraftGates({ draft }: { draft: Draft }) {
   const may = useMay();
   const list = useQuery(datasetsQuery);
-  const evals = useQuery(evalsQuery());
   const gated = (list.data ?? []).filter((it) => it.has_gate === true).map((it) => it.id);
   if (!may("config")) return null;
   return (
     <Panel title={named.title} description={named.help}>
-      {list.isError ? <Failure error={list.error} onRetry={() => void list.refetch()} /> : evals.isError ? <Failure error={evals.error} onRetry={() => void evals.refetch()} /> : list.data === undefined || evals.data === undefined ? <Loading rows={2} /> : gated.length === 0 ? <Text size="sm" c="dimmed">{named.none} <Link to="/datasets" style={{ textDecoration: "underline" }}>{named.make}</Link></Text> : (
-        <Stack gap="sm">{gated.map((it) => <OneGate key={it} datasetId={it} draft={draft} records={evals.data} />)}</Stack>
+      {list.isError ? <Failure error={list.error} onRetry={() => void list.refetch()} /> : list.data === undefined ? <Loading rows={2} /> : gated.length === 0 ? <Text size="sm" c="dimmed">{named.none} <Link to="/datasets" style={{ textDecoration: "underline" }}>{named.make}</Link></Text> : (
+        <Stack gap="sm">{gated.map((it) => <OneGate key={it} datasetId={it} draft={draft} />)}</Stack>
       )}
     </Panel>
   );

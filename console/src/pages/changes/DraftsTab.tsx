@@ -25,30 +25,27 @@ function ExpiresIn({ at }: { at: number }) {
   return <>{formatDuration(Math.max(0, at - now))}</>;
 }
 
-function NewDraft() {
-  const [isOpen, dialog] = useDisclosure(false);
+/** It stands beside the list: the first draft of a colleague does not close it. */
+function NewDraft({ isOpen, onClose }: { isOpen: boolean; onClose: () => void }) {
   const [title, setTitle] = useState("");
   const navigate = useNavigate();
   const create = async () => {
     try {
       const draft = await createDraft(title);
       await refreshKinds("config");
-      dialog.close();
+      onClose();
       await navigate({ to: "/changes", search: { draft: draft.id } });
     } catch (error) {
       noteError(error);
     }
   };
   return (
-    <>
-      <GatedButton scope="config" variant="filled" onClick={dialog.open}>{texts.newDraft}</GatedButton>
-      <Modal opened={isOpen} onClose={dialog.close} title={texts.newDraft} closeButtonProps={{ "aria-label": ui.close }}>
-        <form onSubmit={(event) => { event.preventDefault(); void create(); }}>
-          <TextInput label={texts.draftTitle} value={title} maxLength={200} data-autofocus onChange={(event) => setTitle(event.currentTarget.value)} />
-          <Group justify="flex-end" gap="xs" mt="md"><Button onClick={dialog.close}>{ui.cancel}</Button><Button type="submit" variant="filled">{texts.create}</Button></Group>
-        </form>
-      </Modal>
-    </>
+    <Modal opened={isOpen} onClose={onClose} title={texts.newDraft} closeButtonProps={{ "aria-label": ui.close }}>
+      <form onSubmit={(event) => { event.preventDefault(); void create(); }}>
+        <TextInput label={texts.draftTitle} value={title} maxLength={200} data-autofocus onChange={(event) => setTitle(event.currentTarget.value)} />
+        <Group justify="flex-end" gap="xs" mt="md"><Button onClick={onClose}>{ui.cancel}</Button><Button type="submit" variant="filled">{texts.create}</Button></Group>
+      </form>
+    </Modal>
   );
 }
 
@@ -69,17 +66,22 @@ export function DraftsTab({ drafts, head }: { drafts: readonly DraftSummary[]; h
     { id: "updated", header: texts.columns.updated, cell: (it) => <Age at={it.updated_at} />, sortValue: (it) => it.updated_at },
     { id: "expires", header: texts.columns.expires, cell: (it) => <ExpiresIn at={it.expires_at} />, sortValue: (it) => it.expires_at, isHiddenAtFirst: true },
   ], [head.publication]);
+  const [isOpen, dialog] = useDisclosure(false);
+  const add = <GatedButton scope="config" variant="filled" onClick={dialog.open}>{texts.newDraft}</GatedButton>;
   return (
-    <DataTable
-      label={texts.tabs.drafts}
-      rows={drafts}
-      columns={columns}
-      rowId={(it) => it.id}
-      address={{ sort: search.sort, columns: search.columns }}
-      onAddress={change}
-      onOpen={(it) => void navigate({ to: "/changes", search: { draft: it.id } })}
-      toolbar={drafts.length === 0 ? undefined : <NewDraft />}
-      empty={<Empty title={texts.emptyDrafts} action={<NewDraft />} command={texts.draftsCommand}>{texts.emptyDraftsHelp}</Empty>}
-    />
+    <>
+      <DataTable
+        label={texts.tabs.drafts}
+        rows={drafts}
+        columns={columns}
+        rowId={(it) => it.id}
+        address={{ sort: search.sort, columns: search.columns }}
+        onAddress={change}
+        onOpen={(it) => void navigate({ to: "/changes", search: { draft: it.id } })}
+        toolbar={drafts.length === 0 ? undefined : add}
+        empty={<Empty title={texts.emptyDrafts} action={add} command={texts.draftsCommand}>{texts.emptyDraftsHelp}</Empty>}
+      />
+      <NewDraft isOpen={isOpen} onClose={dialog.close} />
+    </>
   );
 }

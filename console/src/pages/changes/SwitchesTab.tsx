@@ -8,6 +8,7 @@ import { useState } from "react";
 import { useMay } from "../../api/caller";
 import { api, need } from "../../api/client";
 import { recordsQuery, releaseSwitch, setSwitch, SWITCH_KINDS, type Switch, type SwitchKind } from "../../api/config";
+import { isConflict } from "../../api/errors";
 import { agentsQuery, refreshKinds } from "../../api/queries";
 import { changes as texts } from "../../texts/changes";
 import { ui } from "../../texts/ui";
@@ -33,8 +34,10 @@ function useTargets(kind: SwitchKind): string[] | undefined {
   return kind === "all" ? [] : records.data?.map((it) => it.id);
 }
 
-function SetSwitch() {
-  const [isOpen, dialog] = useDisclosure(false);
+type DialogProps = { switches: readonly Switch[]; isOpen: boolean; onClose: () => void };
+
+/** It stands beside the list: what others switch, which makes the list empty or fills it, closes no dialog and loses no text. */
+function SetSwitch({ switches, isOpen, onClose }: DialogProps) {
   const [kind, setKind] = useState<SwitchKind>("agent");
   const [target, setTarget] = useState("");
   const [reason, setReason] = useState("");
@@ -43,6 +46,8 @@ function SetSwitch() {
   const id = kind === "all" ? "*" : target.trim();
   // A switch on a misspelt id stops nothing, though it says that it does.
   const isUnknown = kind !== "all" && id !== "" && targets !== undefined && !targets.includes(id);
+  // A switch that is set already has a reason, which a second one replaces: it is read first.
+  const seen = switches.find((it) => it.kind === kind && it.id === id);
   const isReady = id !== "" && reason.trim() !== "" && (!isUnknown || isMeant);
   const pick = (next: string) => {
     setTarget(next);
@@ -50,36 +55,35 @@ function SetSwitch() {
   };
   const set = async () => {
     try {
-      await setSwitch(kind, id, reason.trim());
+      await setSwitch(kind, id, reason.trim(), seen);
       noteDone(isUnknown ? texts.switchedOffUnknown(`${kind}/${id}`) : texts.switchedOff(`${kind}/${id}`));
-      dialog.close();
+      onClose();
       pick("");
       setReason("");
       await refreshKinds("config", "switch", "audit", "agent");
     } catch (error) {
       noteError(error);
+      if (isConflict(error)) await refreshKinds("config", "switch");
     }
   };
   return (
-    <>
-      <GatedButton scope="operate" variant="filled" color="red.9" onClick={dialog.open}>{texts.set}</GatedButton>
-      <Modal opened={isOpen} onClose={dialog.close} title={texts.setTitle} closeButtonProps={{ "aria-label": ui.close }}>
-        <form onSubmit={(event) => { event.preventDefault(); if (isReady) void set(); }}>
-          <Stack gap="sm">
-            <Text size="sm" c="dimmed">{texts.setHelp}</Text>
-            <Select label={texts.kind} data={[...SWITCH_KINDS]} value={kind} allowDeselect={false} onChange={(value) => { setKind((value ?? "agent") as SwitchKind); pick(""); }} />
-            {kind === "all" ? null : <Autocomplete label={texts.target} size="xs" data={targets ?? []} value={target} onChange={pick} error={isUnknown ? texts.unknownTarget(kind) : undefined} required data-autofocus limit={50} />}
-            {isUnknown ? <Checkbox label={texts.meant} checked={isMeant} onChange={(event) => setIsMeant(event.currentTarget.checked)} /> : null}
-            <Textarea label={texts.reason} description={texts.reasonHelp} value={reason} maxLength={500} autosize minRows={2} required onChange={(event) => setReason(event.currentTarget.value)} />
-            <Alert color="red">{texts.effects[kind]}</Alert>
-            <Group justify="flex-end" gap="xs">
-              <Button onClick={dialog.close}>{ui.cancel}</Button>
-              <Button type="submit" variant="filled" color="red.9" disabled={!isReady}>{texts.switchOff}</Button>
-            </Group>
-          </Stack>
-        </form>
-      </Modal>
-    </>
+    <Modal opened={isOpen} onClose={onClose} title={texts.setTitle} closeButtonProps={{ "aria-label": ui.close }}>
+      <form onSubmit={(event) => { event.preventDefault(); if (isReady) void set(); }}>
+        <Stack gap="sm">
+          <Text size="sm" c="dimmed">{texts.setHelp}</Text>
+          <Select label={texts.kind} data={[...SWITCH_KINDS]} value={kind} allowDeselect={false} onChange={(value) => { setKind((value ?? "agent") as SwitchKind); pick(""); }} />
+          {kind === "all" ? null : <Autocomplete label={texts.target} size="xs" data={targets ?? []} value={target} onChange={pick} error={isUnknown ? texts.unknownTarget(kind) : undefined} required data-autofocus limit={50} />}
+          {isUnknown ? <Checkbox label={texts.meant} checked={isMeant} onChange={(event) => setIsMeant(event.currentTarget.checked)} /> : null}
+          <Textarea label={texts.reason} description={texts.reasonHelp} value={reason} maxLength={500} autosize minRows={2} required onChange={(event) => setReason(event.currentTarget.value)} />
+          {seen === undefined ? null : <Alert color="yellow" role="status" title={texts.alreadyOff(seen.by)}><Text size="sm" style={{ overflowWrap: "anywhere" }}>{seen.reason}</Text></Alert>}
+          <Alert color="red">{texts.effects[kind]}</Alert>
+          <Group justify="flex-end" gap="xs">
+            <Button onClick={onClose}>{ui.cancel}</Button>
+            <Button type="submit" variant="filled" color="red.9" disabled={!isReady}>{texts.switchOff}</Button>
+          </Group>
+        </Stack>
+      </form>
+    </Modal>
   );
 }
 
@@ -111,16 +115,21 @@ const COLUMNS: readonly DataColumn<Switch>[] = [
 export function SwitchesTab({ switches }: { switches: readonly Switch[] }) {
   const search = route.useSearch();
   const change = useChangeSearch();
+  const [isOpen, dialog] = useDisclosure(false);
+  const set = <GatedButton scope="operate" variant="filled" color="red.9" onClick={dialog.open}>{texts.set}</GatedButton>;
   return (
-    <DataTable
-      label={texts.tabs.switches}
-      rows={switches}
-      columns={COLUMNS}
-      rowId={(it) => `${it.kind}/${it.id}`}
-      address={{ sort: search.sort, columns: search.columns }}
-      onAddress={change}
-      toolbar={switches.length === 0 ? undefined : <SetSwitch />}
-      empty={<Empty title={texts.emptySwitches} action={<SetSwitch />} command={texts.switchesCommand}>{texts.emptySwitchesHelp}</Empty>}
-    />
+    <>
+      <DataTable
+        label={texts.tabs.switches}
+        rows={switches}
+        columns={COLUMNS}
+        rowId={(it) => `${it.kind}/${it.id}`}
+        address={{ sort: search.sort, columns: search.columns }}
+        onAddress={change}
+        toolbar={switches.length === 0 ? undefined : set}
+        empty={<Empty title={texts.emptySwitches} action={set} command={texts.switchesCommand}>{texts.emptySwitchesHelp}</Empty>}
+      />
+      <SetSwitch switches={switches} isOpen={isOpen} onClose={dialog.close} />
+    </>
   );
 }

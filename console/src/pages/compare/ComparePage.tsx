@@ -5,13 +5,13 @@ import { getRouteApi } from "@tanstack/react-router";
 import { useMemo } from "react";
 
 import { api, need, type Schemas } from "../../api/client";
-import { comparisonQuery, evalsQuery, figuresQuery, isOpen, itemsQuery, type Comparison, type EvalRecord } from "../../api/evals";
+import { comparisonQuery, evalQuery, figuresQuery, itemsQuery, type Comparison } from "../../api/evals";
 import { evals as texts } from "../../texts/evals";
 import { useChangeSearch } from "../../ui/address";
 import { DataTable, type DataColumn } from "../../ui/DataTable";
+import { AllEvals, OlderEvals, useEvalChoice, useEvalName } from "../../ui/evals/EvalChoice";
 import { RunDiffView, type RunDiff } from "../../ui/evals/RunDiffView";
 import { formatPoints, formatRate } from "../../ui/evals/words";
-import { formatAge } from "../../ui/format";
 import { Page } from "../../ui/Page";
 import { Panel } from "../../ui/Panel";
 import { Empty, Failure, Loading, NeedsScope } from "../../ui/states";
@@ -37,26 +37,26 @@ export function ComparePage() {
   return <NeedsScope scope="config" isOfConfig={false} title={named.title}><Chooser /></NeedsScope>;
 }
 
-function nameEval(it: EvalRecord): string {
-  return `${it.spec.dataset_id} · ${(it.spec.variants ?? []).map((one) => one.name).join(", ") || "default"} · ${formatAge(it.created_at, Date.now())} · ${it.eval_id.slice(-6)}`;
-}
-
 function Chooser() {
   const { first, second } = route.useSearch();
   const change = useChangeSearch();
-  const list = useQuery(evalsQuery(undefined, true));
-  const ended = (list.data ?? []).filter((it) => !isOpen(it));
-  const chosen = ended.find((it) => it.eval_id === (second ?? first));
+  const nameEval = useEvalName();
+  const asked = second ?? first;
+  const one = useQuery({ ...evalQuery(asked ?? ""), enabled: asked !== undefined });
+  const dataset = asked === undefined ? undefined : one.data?.spec.dataset_id;
   // Those of the demo data are offered beside one of them only.
-  const options = ended.filter((it) => (chosen === undefined ? it.is_demo !== true : it.spec.dataset_id === chosen.spec.dataset_id)).map((it) => ({ value: it.eval_id, label: nameEval(it) }));
+  const choice = useEvalChoice({ dataset, withDemo: one.data?.is_demo === true, chosen: [first, second], isEnabled: asked === undefined || dataset !== undefined });
+  const options = choice.ended.map((it) => ({ value: it.eval_id, label: nameEval(it) }));
+  const failure = one.error ?? choice.error;
   return (
-    <Page title={named.title} description={named.description}>
-      {list.isError ? <Failure error={list.error} onRetry={() => void list.refetch()} /> : list.data === undefined ? <Loading /> : (
+    <Page title={named.title} description={named.description} actions={<AllEvals />}>
+      {failure !== null ? <Failure error={failure} onRetry={() => void (one.error === null ? choice.refetch() : one.refetch())} /> : choice.data === undefined ? <Loading /> : (
         <Stack gap="md">
           <Group gap="sm" align="flex-end">
-            <Select label={named.first} data={options} searchable clearable value={first ?? null} w={{ base: "100%", sm: 420 }} onChange={(value) => change({ first: value ?? undefined, case: undefined })} />
-            <Select label={named.second} data={options} searchable clearable value={second ?? null} w={{ base: "100%", sm: 420 }} onChange={(value) => change({ second: value ?? undefined, case: undefined })} />
+            <Select label={named.first} placeholder={named.chooseOne} nothingFoundMessage={texts.choice.nothing} data={options} searchable clearable value={first ?? null} w={{ base: "100%", sm: 420 }} onChange={(value) => change({ first: value ?? undefined, case: undefined })} />
+            <Select label={named.second} placeholder={named.chooseOne} nothingFoundMessage={texts.choice.nothing} data={options} searchable clearable value={second ?? null} w={{ base: "100%", sm: 420 }} onChange={(value) => change({ second: value ?? undefined, case: undefined })} />
           </Group>
+          <OlderEvals choice={choice} />
           {first === undefined || second === undefined ? <Empty title={named.choose} command="awaken eval compare A B" /> : first === second ? <WithinOne evalId={first} /> : <BetweenTwo first={first} second={second} />}
         </Stack>
       )}
@@ -85,26 +85,29 @@ function Compared({ comparisons, warnings, first, second }: ComparedProps) {
   return (
     <>
       {warnings.length === 0 ? null : <Alert color="yellow"><List size="sm">{warnings.map((it) => <List.Item key={it}>{it}</List.Item>)}</List></Alert>}
-      {comparisons.map((it) => <OneComparison key={`${it.first}/${it.second}`} comparison={it} first={first} second={second} />)}
+      {comparisons.map((it) => <OneComparison key={`${it.first}/${it.second}`} comparison={it} isOnly={comparisons.length === 1} first={first} second={second} />)}
     </>
   );
 }
 
-function OneComparison({ comparison, first, second }: { comparison: Comparison; first: string; second: string }) {
+function OneComparison({ comparison, isOnly, first, second }: { comparison: Comparison; isOnly: boolean; first: string; second: string }) {
   const search = route.useSearch();
   const change = useChangeSearch();
   const scorers = comparison.scorers ?? [];
   const chosen = scorers.find((it) => it.scorer === search.scorer) ?? scorers.find((it) => it.verdict === "worse") ?? scorers.find((it) => (it.difference ?? 0) !== 0) ?? scorers[0];
   const rows = useMemo(() => chosen?.by_case ?? [], [chosen]);
   const columns = useMemo(() => buildColumns(nameSides(comparison), (caseId) => change({ case: caseId })), [comparison, change]);
+  // Of several, each part says which it is of.
+  const pair = `${comparison.first} → ${comparison.second}`;
+  const byCase = isOnly ? named.byCase : `${named.byCase}: ${pair}`;
   const shown = rows.find((it) => it.case_id === search.case);
   return (
     <Stack gap="md">
-      <Panel title={`${named.verdict}: ${comparison.first} → ${comparison.second}`}><ComparisonTable comparison={comparison} /></Panel>
-      <Panel title={named.byCase} description={named.worst} actions={<Select aria-label={texts.one.scorerChoice} data={scorers.map((it) => it.scorer)} value={chosen?.scorer ?? null} allowDeselect={false} w={220} onChange={(value) => change({ scorer: value ?? undefined })} />}>
-        <DataTable label={texts.tableOf(named.byCase)} rows={rows} columns={columns} rowId={(it) => it.case_id} address={{}} onAddress={() => undefined} onOpen={(it) => change({ case: it.case_id })} height="40vh" empty={<Text size="sm" c="dimmed">{named.noCases}</Text>} />
+      <Panel title={`${named.verdict}: ${pair}`}><ComparisonTable comparison={comparison} /></Panel>
+      <Panel title={byCase} description={named.worst} actions={<Select aria-label={texts.one.scorerChoice} data={scorers.map((it) => it.scorer)} value={chosen?.scorer ?? null} allowDeselect={false} w={220} onChange={(value) => change({ scorer: value ?? undefined })} />}>
+        <DataTable label={texts.tableOf(byCase)} rows={rows} columns={columns} rowId={(it) => it.case_id} address={{}} onAddress={() => undefined} onOpen={(it) => change({ case: it.case_id })} height="40vh" empty={<Text size="sm" c="dimmed">{named.noCases}</Text>} />
       </Panel>
-      {shown === undefined ? null : <Panel title={named.transcripts(shown.case_id)}><SideBySide caseId={shown.case_id} comparison={comparison} first={first} second={second} /></Panel>}
+      {shown === undefined ? null : <Panel title={isOnly ? named.transcripts(shown.case_id) : `${named.transcripts(shown.case_id)}, ${pair}`}><SideBySide caseId={shown.case_id} comparison={comparison} first={first} second={second} /></Panel>}
     </Stack>
   );
 }

@@ -6,6 +6,7 @@ import { Suspense, useMemo } from "react";
 
 import { serverUrl } from "../../api/address";
 import { api, need, type Schemas } from "../../api/client";
+import { readNow } from "../../api/clock";
 import { cost as texts } from "../../texts/cost";
 import { shell } from "../../texts/shell";
 import { ui } from "../../texts/ui";
@@ -18,7 +19,7 @@ import { Figure, Figures, Panel } from "../../ui/Panel";
 import { Empty, Failure, Loading } from "../../ui/states";
 import { Budgets } from "./Budgets";
 import { CostlyRuns } from "./CostlyRuns";
-import { DAY_MS, FORECAST_DAYS, forecastMonth, makeSeries, OTHERS, sumGroups, type Group as UsageGroup, type Grouping, type Measure, type UsageRow } from "./figures";
+import { DAY_MS, FORECAST_DAYS, forecastMonth, isPriceless, makeSeries, OTHERS, sumGroups, type Group as UsageGroup, type Grouping, type Measure, type UsageRow } from "./figures";
 
 const SpendChart = lazyPart(() => import("./SpendChart"));
 const route = getRouteApi("/cost");
@@ -55,12 +56,13 @@ function listColumns(by: Grouping, total: number): readonly DataColumn<UsageGrou
 function Totals({ total, now }: { total: Partial<Schemas["UsageSums"]>; now: number }) {
   const month = useUsage("day", Math.floor(now / DAY_MS) * DAY_MS - MONTH_DAYS * DAY_MS);
   const { monthNanos, endNanos } = useMemo(() => forecastMonth((month.data?.rows ?? []) as UsageRow[], now), [month.data, now]);
+  const noPrice = <Text span size="sm">{texts.noPrice}</Text>;
   return (
     <>
       <Figures>
-        <Figure name={texts.figures.spent}>{formatCost(total.cost_nanos ?? 0)}</Figure>
-        <Figure name={texts.figures.month}>{formatCost(monthNanos)}</Figure>
-        <Figure name={texts.figures.forecast}>{endNanos === null ? <Text span size="sm">{texts.noForecast}</Text> : formatCost(endNanos)}</Figure>
+        <Figure name={texts.figures.spent}>{isPriceless([total]) ? noPrice : formatCost(total.cost_nanos ?? 0)}</Figure>
+        <Figure name={texts.figures.month}>{monthNanos === null ? noPrice : formatCost(monthNanos)}</Figure>
+        <Figure name={texts.figures.forecast}>{endNanos === null ? <Text span size="sm">{monthNanos === null ? texts.noPrice : texts.noForecast}</Text> : formatCost(endNanos)}</Figure>
         <Figure name={texts.figures.tokens}>{formatTokens((total.input_tokens ?? 0) + (total.output_tokens ?? 0))}</Figure>
         <Figure name={texts.figures.runs}>{formatCount(total.runs ?? 0)}</Figure>
         <Figure name={texts.figures.errors}>{formatCount(total.errors ?? 0)}</Figure>
@@ -108,7 +110,7 @@ export function CostPage() {
   const change = useChangeSearch();
   const days = search.days !== undefined && Object.hasOwn(texts.dayOptions, search.days) ? search.days : "30";
   const by = GROUPINGS.find((it) => it === search.by) ?? "agent";
-  const today = Math.floor(Date.now() / DAY_MS) * DAY_MS;
+  const today = Math.floor(readNow() / DAY_MS) * DAY_MS;
   const from = today - (Number(days) - 1) * DAY_MS;
   const usage = useUsage(`day,${by}`, from);
   const rows = (usage.data?.rows ?? []) as UsageRow[];
@@ -126,7 +128,7 @@ export function CostPage() {
           {rows.length === 0 ? <Empty title={texts.empty} action={<Button variant="filled" renderRoot={(props) => <Link to="/chat/{-$threadId}" {...props} />}>{texts.startChat}</Button>} command={texts.command(serverUrl)}>{texts.emptyHelp}</Empty> : (
             <>
               <Totals total={usage.data.total} now={today} />
-              {isUnpriced ? <Text size="sm">{texts.priceHint} <Link to="/models" style={{ textDecoration: "underline" }}>{texts.setPrice}</Link></Text> : null}
+              {isUnpriced ? <Text size="sm">{isPriceless([usage.data.total]) ? texts.priceHint : texts.partHint} <Link to="/models" style={{ textDecoration: "underline" }}>{texts.setPrice}</Link></Text> : null}
               <Panel title={texts.charts[measure]} actions={toggle}><Days rows={rows} by={by} measure={measure} from={from} now={today} isTable={isTable} /></Panel>
               <Panel title={texts.groups[by]}><DataTable label={texts.rowsOf(texts.groups[by])} rows={groups} columns={columns} rowId={(it) => it.name} address={{ sort: search.sort, columns: search.columns }} onAddress={change} /></Panel>
               <CostlyRuns from={from} />

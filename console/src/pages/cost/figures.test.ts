@@ -27,6 +27,11 @@ describe("the forecast", () => {
     const rows = [row(DAY, "a", 4e9), row(DAY + DAY_MS, "a", 2e9), row(DAY + 2 * DAY_MS, "a", 1e9)];
     expect(forecastMonth(rows, DAY + 2 * DAY_MS + 5)).toEqual({ monthNanos: 7e9, endNanos: 7e9 + 18 * 3e9 });
   });
+  it("knows no sum of models without a price, and a sum of nothing where nothing was used", () => {
+    expect(forecastMonth([row(DAY, "a", null), row(DAY + DAY_MS, "a", null)], DAY + 2 * DAY_MS)).toEqual({ monthNanos: null, endNanos: null });
+    expect(forecastMonth([row(DAY, "a", 0), row(DAY + DAY_MS, "b", null)], DAY + DAY_MS)).toEqual({ monthNanos: 0, endNanos: 0 });
+    expect(forecastMonth([], DAY).monthNanos).toBe(0);
+  });
   it("is not made from a part of a day", () => expect(forecastMonth([row(DAY, "a", 4e9)], DAY + 5)).toEqual({ monthNanos: 4e9, endNanos: null }));
   it("counts days of the month before in the average only", () => {
     const begin = Date.UTC(2026, 10, 1);

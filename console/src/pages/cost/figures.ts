@@ -41,6 +41,12 @@ export function sumGroups(rows: readonly UsageRow[], by: Grouping): Group[] {
   return [...groups.values()].sort((a, b) => b.nanos - a.nanos || b.input + b.output - (a.input + a.output) || a.name.localeCompare(b.name));
 }
 
+/** Whether what these sums cost is not known at all: that is not nothing. */
+export function isPriceless(sums: readonly UsageRow["sums"][]): boolean {
+  const hasTokens = sums.some((it) => (it.input_tokens ?? 0) + (it.output_tokens ?? 0) > 0);
+  return hasTokens && sums.every((it) => typeof it.cost_nanos !== "number");
+}
+
 export type DayPoint = { day: number } & Record<string, number>;
 
 /** One point for each day of a period, also of those without usage; names beyond `most` are summed as others. */
@@ -59,7 +65,8 @@ export function makeSeries(rows: readonly UsageRow[], by: Grouping, measure: Mea
   return { names, points: [...points.values()] };
 }
 
-export type Forecast = { monthNanos: number; endNanos: number | null };
+/** `monthNanos`: null if runs used models, and none of these has a price. `endNanos`: null without a whole day as well. */
+export type Forecast = { monthNanos: number | null; endNanos: number | null };
 
 /** This month's spend, and what it comes to if each day that is left is like the average of the last whole days. */
 export function forecastMonth(rows: readonly UsageRow[], now: number): Forecast {
@@ -68,6 +75,8 @@ export function forecastMonth(rows: readonly UsageRow[], now: number): Forecast 
   const begin = Date.UTC(year, month, 1);
   const today = Math.floor(now / DAY_MS) * DAY_MS;
   const sum = (from: number, to: number) => rows.reduce((all, it) => (typeof it.day === "number" && it.day >= from && it.day < to ? all + (it.sums.cost_nanos ?? 0) : all), 0);
+  const ofMonth = rows.filter((it) => typeof it.day === "number" && it.day >= begin);
+  if (isPriceless(ofMonth.map((it) => it.sums))) return { monthNanos: null, endNanos: null };
   const monthNanos = sum(begin, today + DAY_MS);
   const first = Math.min(...rows.flatMap((it) => (typeof it.day === "number" ? [it.day] : [])));
   const days = Math.min(FORECAST_DAYS, (today - first) / DAY_MS);

@@ -5,7 +5,7 @@ import { getRouteApi, Link, useNavigate } from "@tanstack/react-router";
 import { useMemo, useState } from "react";
 
 import type { Schemas } from "../../api/client";
-import { createDataset, datasetListQuery, evalsQuery, type EvalRecord } from "../../api/evals";
+import { CHOICE_PAGE, createDataset, datasetListQuery, evalsQuery, type EvalRecord } from "../../api/evals";
 import { datasets as texts } from "../../texts/datasets";
 import { demo as demoTexts } from "../../texts/demo";
 import { shell } from "../../texts/shell";
@@ -26,7 +26,7 @@ import { ShownText } from "../../ui/SafeText";
 import { Empty, Failure, Loading, NeedsScope } from "../../ui/states";
 import { Tag } from "../../ui/Tag";
 
-type Row = Schemas["DatasetSummary"] & { last: EvalRecord | undefined };
+type Row = Schemas["DatasetSummary"] & { last: EvalRecord | undefined; /** Its evals, if any, are older than those that were read. */ isOlder: boolean };
 const route = getRouteApi("/datasets");
 const NEW = "+";
 
@@ -35,7 +35,7 @@ const COLUMNS: readonly DataColumn<Row>[] = [
   { id: "description", header: texts.columns.description, cell: (it) => <Text size="sm" lineClamp={2} style={{ overflowWrap: "anywhere" }}><ShownText text={it.description ?? ""} /></Text>, sortValue: (it) => it.description ?? "" },
   { id: "cases", header: texts.columns.cases, cell: (it) => formatCount(it.fixture_count ?? 0), sortValue: (it) => it.fixture_count ?? 0, isRight: true },
   { id: "revision", header: texts.columns.revision, cell: (it) => it.revision, sortValue: (it) => it.revision, isRight: true },
-  { id: "evals", header: texts.columns.evals, cell: (it) => (it.last === undefined ? <Text span c="dimmed">{ui.none}</Text> : <Group gap={8}><Verdicts figures={it.last.summary} /><Text span size="xs" c="dimmed"><Age at={it.last.created_at} /></Text></Group>), sortValue: (it) => it.last?.created_at ?? null },
+  { id: "evals", header: texts.columns.evals, cell: (it) => (it.last === undefined ? <Text span c="dimmed">{it.isOlder ? texts.olderEval : ui.none}</Text> : <Group gap={8}><Verdicts figures={it.last.summary} /><Text span size="xs" c="dimmed"><Age at={it.last.created_at} /></Text></Group>), sortValue: (it) => it.last?.created_at ?? null },
 ];
 
 function CreateDialog({ isOpen, taken, onClose }: { isOpen: boolean; taken: readonly string[]; onClose: () => void }) {
@@ -84,7 +84,7 @@ function List() {
   const { data: evals } = useQuery(evalsQuery(undefined, demo === "true"));
   const rows = useMemo(() => {
     const wanted = q?.toLowerCase() ?? "";
-    return (list.data ?? []).filter((it) => `${it.id} ${it.description ?? ""}`.toLowerCase().includes(wanted)).map((it): Row => ({ ...it, last: evals?.find((one) => one.spec.dataset_id === it.id) }));
+    return (list.data ?? []).filter((it) => `${it.id} ${it.description ?? ""}`.toLowerCase().includes(wanted)).map((it): Row => ({ ...it, last: evals?.find((one) => one.spec.dataset_id === it.id), isOlder: (evals?.length ?? 0) >= CHOICE_PAGE }));
   }, [list.data, evals, q]);
   const make = <GatedButton scope="eval" variant="filled" onClick={() => change({ create: NEW })}>{texts.new}</GatedButton>;
   return (

@@ -64,6 +64,8 @@ function EvalView({ record }: { record: EvalRecord }) {
   const { spec } = record;
   const cap = describeBudget(spec.budget);
   const missing = found.filter(isMissing).length + (isLive ? 0 : Math.max(0, record.planned - found.length));
+  // A sample that was cut is not one that was tried: while the eval goes on, both are behind it.
+  const tried = isLive ? found.length : found.filter((it) => !isMissing(it)).length;
   const failed = found.filter((it) => it.status === "failed" || it.status === "diverged" || it.status === "timeout").length;
   const actions = (
     <>
@@ -80,7 +82,7 @@ function EvalView({ record }: { record: EvalRecord }) {
         {record.problem == null ? null : <Alert color="red">{record.problem}</Alert>}
         {record.status === "incomplete" ? <Alert color="yellow">{texts.one.incomplete}</Alert> : null}
         <Figures>
-          <Figure name={texts.one.progress}><span role="status">{texts.one.progressOf(found.length, record.planned)}</span></Figure>
+          <Figure name={texts.one.progress}><span role="status">{texts.one.progressOf(tried, record.planned)}</span></Figure>
           <Figure name={texts.one.failed}>{formatCount(failed)}</Figure>
           <Figure name={texts.one.missing}>{formatCount(missing)}</Figure>
           <Figure name={cap === null ? `${texts.one.spent} (${texts.one.noCap})` : `${texts.one.spent} ${texts.one.cap(cap)}`} help={texts.one.spentHelp}>{spent.cost_usd == null ? describeSpent(spent) ?? <Missing>{texts.notKnown}</Missing> : formatUsd(spent.cost_usd)}</Figure>

@@ -6,7 +6,7 @@ import type { Comparison, Figures, Gate, ScorerFigures, VariantFigures } from ".
 import { evals as texts } from "../../texts/evals";
 import classes from "../../ui/evals/evals.module.css";
 import { Difference, GateTag, Missing, Rate, Verdict } from "../../ui/evals/parts";
-import { formatRate, formatUsd } from "../../ui/evals/words";
+import { formatRate, formatUsd, shortenReason } from "../../ui/evals/words";
 import { formatDuration, formatTokens } from "../../ui/format";
 import { Panel } from "../../ui/Panel";
 import { Tag } from "../../ui/Tag";
@@ -50,6 +50,18 @@ function ScorerRow({ variant, figures, span, tries }: { variant: VariantFigures 
   );
 }
 
+/** A variant of which no sample has a score: that is no row of zeros, and no empty table. */
+function UnscoredRow({ variant }: { variant: VariantFigures }) {
+  const missing = variant.missing ?? 0;
+  return (
+    <Table.Tr>
+      <Table.Th scope="row">{variant.variant}<Resources variant={variant} /></Table.Th>
+      <Table.Td colSpan={5}><Missing>{texts.one.unscored}</Missing></Table.Td>
+      <Table.Td ta="right">{missing}</Table.Td>
+    </Table.Tr>
+  );
+}
+
 /** Tokens, cost and time: the middle and the upper end; what is not known is left out. */
 function Resources({ variant }: { variant: VariantFigures }) {
   const parts = [
@@ -68,15 +80,19 @@ export function VariantTable({ figures, order, isLive }: { figures: Figures; ord
   return (
     <Panel title={texts.one.figures} description={isLive ? `${texts.one.soFar} ${texts.one.resources}` : texts.one.resources} isFlush>
       <div className={classes.scroll} style={{ border: 0 }} tabIndex={0} role="region" aria-label={texts.tableOf(texts.one.figures)}>
-        <Table>
+        <Table miw={760}>
           <Table.Thead><Table.Tr>
             <Table.Th>{texts.columns.variants}</Table.Th><Table.Th>{texts.one.scorer}</Table.Th><Table.Th>{texts.one.rate}</Table.Th><Table.Th ta="right">{tries < 2 ? texts.one.passesK : <span title={texts.one.passesAllHelp(tries)}>{texts.one.passesAll(tries)}</span>}</Table.Th><Table.Th ta="right">{texts.one.flaky}</Table.Th><Table.Th ta="right">{texts.one.errors}</Table.Th><Table.Th ta="right">{texts.one.missing}</Table.Th>
           </Table.Tr></Table.Thead>
-          {variants.map((it) => <Table.Tbody key={it.variant}>{(it.scorers ?? []).map((scorer, index) => <ScorerRow key={scorer.scorer} variant={index === 0 ? it : null} figures={scorer} span={it.scorers?.length ?? 1} tries={tries} />)}</Table.Tbody>)}
+          {variants.map((it) => <Table.Tbody key={it.variant}>{(it.scorers ?? []).length === 0 ? <UnscoredRow variant={it} /> : null}{(it.scorers ?? []).map((scorer, index) => <ScorerRow key={scorer.scorer} variant={index === 0 ? it : null} figures={scorer} span={it.scorers?.length ?? 1} tries={tries} />)}</Table.Tbody>)}
         </Table>
       </div>
     </Panel>
   );
+}
+
+function Reason({ text }: { text: string }) {
+  return text === "" ? null : <Text size="sm" mt={4}>{text}</Text>;
 }
 
 /** Each scorer of a comparison: its verdict in words, the difference with its interval. */
@@ -86,7 +102,7 @@ export function ComparisonTable({ comparison }: { comparison: Comparison }) {
       {(comparison.scorers ?? []).map((it) => (
         <div key={it.scorer} className={classes.step}>
           <Group gap="sm" wrap="wrap"><Verdict verdict={it.verdict} label={it.scorer} /><Difference value={it.difference} interval={it.interval} /><Text span size="xs" c="dimmed" title={texts.comparing.pHelp}>{it.p_adjusted == null ? null : `${texts.comparing.p} ${it.p_adjusted.toFixed(3)}`}</Text><Text span size="xs" c="dimmed">{texts.comparing.inCases(it.cases ?? 0)}</Text></Group>
-          <Text size="sm" mt={4}>{it.reason}</Text>
+          <Reason text={shortenReason(it.reason)} />
           {([["onlyFirst", it.only_first], ["onlySecond", it.only_second], ["rescored", it.rescored]] as const).map(([name, ids]) => (ids === undefined || ids.length === 0 ? null : <Text key={name} size="xs" c="dimmed" style={{ overflowWrap: "anywhere" }}>{texts.comparing[name]}: {ids.join(", ")}</Text>))}
         </div>
       ))}

@@ -23,6 +23,12 @@ import { NEW, StartDrawer } from "./StartDrawer";
 
 const route = getRouteApi("/evals");
 
+/** How many samples an eval has; of one that lacks some, how many were tried. */
+function countSamples({ planned, summary }: EvalRecord): string {
+  const missing = (summary?.variants ?? []).reduce((sum, it) => sum + (it.missing ?? 0), 0);
+  return missing === 0 ? formatCount(planned) : texts.one.progressOf(planned - missing, planned);
+}
+
 const named = texts.columns;
 const COLUMNS: readonly DataColumn<EvalRecord>[] = [
   { id: "eval", header: named.eval, cell: (it) => <Link to="/evals/$evalId" params={{ evalId: it.eval_id }}><ShortId id={it.eval_id} chars={20} /></Link>, sortValue: (it) => it.eval_id },
@@ -31,7 +37,7 @@ const COLUMNS: readonly DataColumn<EvalRecord>[] = [
   { id: "verdict", header: named.verdict, cell: (it) => <Verdicts figures={it.summary} />, sortValue: (it) => it.summary?.gate?.status ?? "" },
   { id: "variants", header: named.variants, cell: (it) => <Text size="sm" lineClamp={2}>{(it.spec.variants ?? []).map((one) => one.name).join(", ") || ui.none}</Text> },
   { id: "mode", header: named.mode, cell: (it) => it.spec.mode ?? "live", sortValue: (it) => it.spec.mode ?? "live" },
-  { id: "progress", header: named.progress, cell: (it) => formatCount(it.planned), sortValue: (it) => it.planned, isRight: true },
+  { id: "progress", header: named.progress, cell: (it) => countSamples(it), sortValue: (it) => it.planned, isRight: true },
   { id: "spent", header: named.spent, cell: (it) => describeSpent(it.spent) ?? <Missing>{ui.none}</Missing>, sortValue: (it) => it.spent?.cost_usd ?? it.spent?.tokens ?? null, isRight: true },
   { id: "created", header: named.created, cell: (it) => <Age at={it.created_at} />, sortValue: (it) => it.created_at },
   { id: "took", header: named.took, cell: (it) => <Took from={it.started_at ?? it.created_at} to={it.finished_at} />, isRight: true, isHiddenAtFirst: true },

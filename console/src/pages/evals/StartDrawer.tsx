@@ -8,11 +8,12 @@ import { useMemo, useState } from "react";
 import { capabilitiesQuery } from "../../api/config";
 import { useMay } from "../../api/caller";
 import { describeError } from "../../api/errors";
-import { datasetsQuery, estimateEval, evalQuery, evalsQuery, startEval, type EvalSpec } from "../../api/evals";
+import { datasetsQuery, estimateEval, evalQuery, startEval, type EvalSpec } from "../../api/evals";
 import { agentsQuery } from "../../api/queries";
 import { evals as texts } from "../../texts/evals";
 import { ui } from "../../texts/ui";
 import { FormDrawer } from "../../ui/FormDialogs";
+import { OlderEvals, useEvalChoice, useEvalName } from "../../ui/evals/EvalChoice";
 import { describeSpent, formatUsd } from "../../ui/evals/words";
 import { isEvalId } from "../../ui/evals/ids";
 import { LIVE } from "../../ui/evals/sources";
@@ -89,7 +90,8 @@ function StartForm({ given, onClose }: { given: EvalForm; onClose: () => void })
   const { data: datasets = [] } = useQuery(datasetsQuery);
   const { data: agents = [] } = useQuery(agentsQuery);
   const { data: capabilities } = useQuery({ ...capabilitiesQuery, enabled: may("config"), retry: false });
-  const { data: earlier = [] } = useQuery({ ...evalsQuery(form.dataset ?? ""), enabled: form.dataset !== null });
+  const nameEval = useEvalName();
+  const earlier = useEvalChoice({ dataset: form.dataset ?? undefined, chosen: [form.baseline ?? undefined], isEnabled: form.dataset !== null });
   const models = (capabilities?.models ?? []).map((it) => String((it as { id?: unknown }).id ?? ""));
   const spec = useMemo(() => writeSpec(form), [form]);
   const change = (part: Partial<EvalForm>) => setForm((now) => ({ ...now, ...part }));
@@ -123,7 +125,8 @@ function StartForm({ given, onClose }: { given: EvalForm; onClose: () => void })
         <Fieldset legend={start.options} p="sm">
           <Stack gap="xs">
             <Select label={start.onMiss} description={start.onMissHelp} data={Object.entries(start.misses).map(([value, label]) => ({ value, label }))} allowDeselect={false} value={form.onMiss} onChange={(value) => change({ onMiss: value ?? "diverge" })} />
-            <Select label={start.baseline} description={start.baselineHelp} placeholder={start.none} clearable searchable data={earlier.filter((it) => it.status === "done" || it.status === "incomplete").map((it) => ({ value: it.eval_id, label: `${it.eval_id} · ${describeSpent(it.spent) ?? it.status}` }))} value={form.baseline} onChange={(value) => change({ baseline: value })} />
+            <Select label={start.baseline} description={start.baselineHelp} placeholder={start.none} clearable searchable nothingFoundMessage={texts.choice.nothing} data={earlier.ended.filter((it) => it.status === "done" || it.status === "incomplete").map((it) => ({ value: it.eval_id, label: `${nameEval(it)} · ${describeSpent(it.spent) ?? it.status}` }))} value={form.baseline} onChange={(value) => change({ baseline: value })} />
+            <OlderEvals choice={earlier} />
             <Group grow gap="xs" align="flex-start">
               <NumberInput label={start.costUsd} min={0} decimalScale={4} value={form.costUsd} onChange={(value) => change({ costUsd: String(value) })} />
               <NumberInput label={start.tokens} min={0} value={form.tokens} onChange={(value) => change({ tokens: String(value) })} />

@@ -19,6 +19,7 @@ import { Page } from "../../ui/Page";
 import { Age, ShortId, Status, useNow } from "../../ui/parts";
 import { showHidden } from "../../ui/hostileText";
 import { Failure, Loading } from "../../ui/states";
+import { Tag } from "../../ui/Tag";
 import { findUnknown, listNeeds, type Need } from "./attention";
 import { FirstStart } from "./FirstStart";
 import classes from "./Home.module.css";
@@ -83,7 +84,7 @@ function Tiles() {
       {tickets === undefined ? null : <Tile label={texts.approvals} to="/approvals" value={`${formatCount(tickets.count)}${tickets.isMore ? "+" : ""}`} detail={tickets.oldest === null ? texts.open : `${texts.open} · ${texts.needs.oldest(formatAge(tickets.oldest, now))}`} />}
       {dead === undefined ? null : <Tile label={texts.deadLetters} to="/queue" search={{ view: dead.letters.count === 0 && dead.outbox.count > 0 ? "outbox" : "dead" }} isBad={dead.letters.count + dead.outbox.count > 0} value={showCount(dead.letters)} detail={texts.outboxCount(showCount(dead.outbox))} />}
       {models === undefined ? null : <Tile label={texts.models} to="/models" isBad={open.length > 0} value={open.length === 0 ? formatCount(models.length) : `${formatCount(models.length - open.length)} / ${formatCount(models.length)}`} detail={open.length === 0 ? texts.modelsHealthy : texts.modelsOpen(open.map((it) => it.model_id).join(", "))} />}
-      {spend === undefined ? null : <Tile label={texts.spend} to="/cost" value={formatCost(spend.total.cost_nanos ?? 0)} detail={`${texts.spendRuns(formatCount(spend.total.runs ?? 0))} · ${describeBudgets(spend.budgets)}`} />}
+      {spend === undefined ? null : <Tile label={texts.spend} to="/cost" value={spend.total.cost_nanos == null && (spend.total.input_tokens ?? 0) + (spend.total.output_tokens ?? 0) > 0 ? <Text span size="md">{texts.noPrice}</Text> : formatCost(spend.total.cost_nanos ?? 0)} detail={`${texts.spendRuns(formatCount(spend.total.runs ?? 0))} · ${describeBudgets(spend.budgets)}`} />}
       {workers === undefined ? null : <Tile label={texts.workers} to="/cluster" value={formatCount(workers.length)} detail={texts.slots(workers.reduce((sum, it) => sum + (it.running ?? 0), 0), workers.reduce((sum, it) => sum + (it.slots ?? 0), 0))} />}
       {head === undefined ? null : <Tile label={texts.head} to="/changes" value={head.publication === null ? texts.code : `#${head.publication}`} />}
     </div>
@@ -108,6 +109,7 @@ function Recent() {
 }
 
 function Publications() {
+  const { data: head } = useQuery({ ...headQuery, retry: false });
   const { data: publications = [] } = useQuery({ ...publicationsQuery, retry: false });
   return (
     <section aria-label={texts.publications}>
@@ -116,7 +118,7 @@ function Publications() {
         {publications.length === 0 ? <div className={classes.row}><Text size="sm" c="dimmed">{texts.noPublications}</Text></div> : null}
         {publications.map((it) => (
           <Link key={it.publication} to="/changes" className={classes.row}>
-            <Text size="sm" fw={600}>#{it.publication}</Text><Text size="sm" truncate>{showHidden(it.message ?? "")}</Text>
+            <Text size="sm" fw={600}>#{it.publication}</Text>{it.publication === head?.publication ? <Tag color="green">{texts.live}</Tag> : it.publication === head?.canary?.publication ? <Tag color="blue">{texts.canary}</Tag> : null}{it.message == null || it.message === "" ? null : <Text size="sm" truncate>{showHidden(it.message)}</Text>}
             <Text size="xs" c="dimmed">{it.created_by}</Text><Text span ml="auto"><Age at={it.created_at ?? null} /></Text>
           </Link>
         ))}

@@ -3,6 +3,7 @@ import { queryOptions } from "@tanstack/react-query";
 
 import { root } from "../../api/address";
 import { api, need, send } from "../../api/client";
+import { readNow } from "../../api/clock";
 import type { Counted, Health } from "./types";
 
 const DAY_MS = 86_400_000;
@@ -24,7 +25,7 @@ async function countRuns(filter: Record<string, unknown>, signal: AbortSignal): 
 export const dayQuery = queryOptions({
   queryKey: ["run", "day"],
   queryFn: async ({ signal }) => {
-    const since = Date.now() - DAY_MS;
+    const since = readNow() - DAY_MS;
     const [started, ended, errors, blocked] = await Promise.all([
       countRuns({ since }, signal), countRuns({ since, status: "done" }, signal), countRuns({ since, ended: "error" }, signal), countRuns({ since, ended: "blocked" }, signal),
     ]);
@@ -59,7 +60,7 @@ export const modelsQuery = queryOptions({
 export const spendQuery = queryOptions({
   queryKey: ["usage", "today"],
   queryFn: async ({ signal }) => {
-    const from = Math.floor(Date.now() / DAY_MS) * DAY_MS;
+    const from = Math.floor(readNow() / DAY_MS) * DAY_MS;
     const [usage, budgets] = await Promise.all([
       need(api.GET("/v1/usage", { params: { query: { from } as never }, signal })),
       need(api.GET("/v1/budgets", { signal })),

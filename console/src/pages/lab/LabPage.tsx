@@ -49,7 +49,7 @@ function Picker({ onTake }: { onTake: (id: string) => void }) {
       <Title order={2}>{texts.recent}</Title>
       {list.isError ? <Failure error={list.error} onRetry={() => void list.refetch()} /> : list.data === undefined ? <Loading rows={4} /> : list.data.length === 0 ? <Text size="sm" c="dimmed">{texts.noRuns}</Text> : (
         <div className={classes.scroll} tabIndex={0} role="region" aria-label={texts.recent}>
-          <Table>
+          <Table miw={600}>
             <Table.Tbody>
               {list.data.map((it) => (
                 <Table.Tr key={it.run_id}>

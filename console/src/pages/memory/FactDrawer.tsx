@@ -1,11 +1,11 @@
 /** One fact: its text, where it came from, and what can be done with it. */
-import { Button, Checkbox, Group, NumberInput, Stack, Textarea, Title } from "@mantine/core";
+import { Alert, Button, Checkbox, Group, NumberInput, Stack, Textarea, Title } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState, type ReactNode } from "react";
 
 import { api, need, type Schemas } from "../../api/client";
-import { isGone } from "../../api/errors";
+import { ApiError, isGone } from "../../api/errors";
 import { refreshKinds } from "../../api/queries";
 import { memory as texts } from "../../texts/memory";
 import { ui } from "../../texts/ui";
@@ -26,6 +26,12 @@ export type Fact = Schemas["FactView"];
 /** What the drawer says instead of an id when a fact is to be added. */
 export const NEW = "+";
 
+function loadFact(owner: Owner, id: string, signal?: AbortSignal): Promise<Fact> {
+  return need(api.GET("/v1/memory/facts/{fact_id}", { signal, params: { path: { fact_id: id }, query: ownerQuery(owner) } }));
+}
+
+const isChangedMeanwhile = (error: unknown) => error instanceof ApiError && error.code === "fact_conflict";
+
 export function FactForm({ owner, fact, onDone }: { owner: Owner; fact?: Fact; onDone: (id?: string) => void }) {
   const [text, setText] = useState(fact?.text ?? "");
   const [days, setDays] = useState<number | string>("");
@@ -33,12 +39,15 @@ export function FactForm({ owner, fact, onDone }: { owner: Owner; fact?: Fact; o
   const { timeZone } = useSettings();
   const [error, setError] = useState<unknown>(null);
   const [isBusy, setBusy] = useState(false);
+  // What was read when the edit began; a later text is shown before it is replaced.
+  const [seen, setSeen] = useState(fact?.updated_at ?? null);
+  const [theirs, setTheirs] = useState<Fact | null>(null);
   const save = async () => {
     setBusy(true);
     setError(null);
     const ttl_ms = isLasting ? null : readDays(days);
     // An edit without a new time keeps the one that the fact has.
-    const edit = isLasting || ttl_ms !== null ? { text, ttl_ms } : { text };
+    const edit = isLasting || ttl_ms !== null ? { text, ttl_ms, expected_updated_at: seen } : { text, expected_updated_at: seen };
     const query = ownerQuery(owner);
     try {
       const saved = await need(fact === undefined
@@ -49,12 +58,19 @@ export function FactForm({ owner, fact, onDone }: { owner: Owner; fact?: Fact; o
       onDone(saved.id);
     } catch (caught) {
       setError(caught);
+      const now = fact !== undefined && isChangedMeanwhile(caught) ? await loadFact(owner, fact.id).catch(() => null) : null;
+      if (now !== null) {
+        setTheirs(now);
+        setSeen(now.updated_at);
+        setError(null);
+      }
     } finally {
       setBusy(false);
     }
   };
   return (
     <Stack gap="sm">
+      {theirs === null ? null : <Alert color="yellow" role="alert" title={texts.theirs}><SafeText text={theirs.text} label={texts.theirs} maxHeight={200} /></Alert>}
       <Textarea data-autofocus label={texts.text} description={fact === undefined ? texts.addHelp : undefined} required autosize minRows={3} maxRows={16} value={text} onChange={(event) => setText(event.currentTarget.value)} />
       <NumberInput label={texts.days} description={fact?.expires_at == null ? texts.daysHelp : texts.daysKept(formatTime(fact.expires_at, timeZone))} min={0} hideControls value={days} onChange={setDays} disabled={isLasting} maw={260} />
       {fact?.expires_at == null ? null : <Checkbox label={texts.lasting} checked={isLasting} onChange={(event) => setLasting(event.currentTarget.checked)} />}
@@ -104,7 +120,7 @@ export function FactDrawer({ owner, id, onClose, onForget }: Props) {
   const isNew = id === NEW;
   const { data, error, refetch } = useQuery({
     queryKey: ["memory", "fact", id, owner],
-    queryFn: ({ signal }) => need(api.GET("/v1/memory/facts/{fact_id}", { signal, params: { path: { fact_id: id ?? "" }, query: ownerQuery(owner) } })),
+    queryFn: ({ signal }) => loadFact(owner, id ?? "", signal),
     enabled: id !== undefined && !isNew,
   });
   const title = isNew ? texts.add : <CopyableId id={id ?? ""} chars={30} />;

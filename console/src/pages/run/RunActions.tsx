@@ -8,6 +8,7 @@ import { useMay, type Scope } from "../../api/caller";
 import { api, need } from "../../api/client";
 import { refreshKinds } from "../../api/queries";
 import { datasets } from "../../texts/datasets";
+import { demo } from "../../texts/demo";
 import { lab } from "../../texts/lab";
 import { run as texts } from "../../texts/run";
 import { ui } from "../../texts/ui";
@@ -20,11 +21,12 @@ import type { Run } from "./queries";
 /** Why an action is disabled, or null. */
 function useReasons(run: Run) {
   const may = useMay();
+  const fixed = run.kind === "demo" ? demo.only : null;
   const scope = (it: Scope) => (may(it) ? null : texts.needs(it));
   return {
-    cancel: scope("invoke") ?? (run.status === "done" ? texts.ended : null),
+    cancel: fixed ?? scope("invoke") ?? (run.status === "done" ? texts.ended : null),
     fork: scope("invoke"),
-    repin: scope("operate") ?? (run.status === "waiting" || run.status === "created" ? null : texts.repinOnlyOpen),
+    repin: fixed ?? scope("operate") ?? (run.status === "waiting" || run.status === "created" ? null : texts.repinOnlyOpen),
     pin: scope("config"),
     capture: scope("eval"),
     lab: scope("config") ?? scope("eval"),

@@ -3,7 +3,9 @@ import { Button, Group, Stack, TextInput } from "@mantine/core";
 import { useState } from "react";
 
 import { api, need } from "../../api/client";
+import { isDemoThread } from "../../api/demoThreads";
 import { refreshKinds } from "../../api/queries";
+import { demo } from "../../texts/demo";
 import { workflows as texts } from "../../texts/workflows";
 import { ui } from "../../texts/ui";
 import { FormModal } from "../../ui/FormDialogs";
@@ -56,11 +58,12 @@ export function WorkflowEvents({ view }: { view: WorkflowView }) {
   const isNamed = open !== null && view.waiting_events.includes(open);
   const schema = view.steps.find((it) => it.event === open)?.event_schema ?? null;
   const close = () => setOpen(null);
+  const fixed = isDemoThread(view.thread_id) ? demo.only : undefined;
   return (
     <>
       <Group gap="xs">
-        {view.waiting_events.map((it) => <GatedButton key={it} scope="invoke" variant="filled" onClick={() => setOpen(it)}>{texts.sendEvent(it)}</GatedButton>)}
-        <GatedButton scope="invoke" onClick={() => setOpen("")}>{texts.sendOther}</GatedButton>
+        {view.waiting_events.map((it) => <GatedButton key={it} scope="invoke" variant="filled" reason={fixed} onClick={() => setOpen(it)}>{texts.sendEvent(it)}</GatedButton>)}
+        <GatedButton scope="invoke" reason={fixed} onClick={() => setOpen("")}>{texts.sendOther}</GatedButton>
       </Group>
       <FormModal opened={open !== null} onClose={close} title={isNamed ? texts.sendEvent(open) : texts.sendOther} size="lg" closeButtonProps={{ "aria-label": ui.close }}>
         {open === null ? null : <EventForm key={open} runId={view.run_id} name={open} schema={schema} isNamed={isNamed} onDone={close} />}

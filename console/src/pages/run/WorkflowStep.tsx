@@ -3,6 +3,8 @@ import { CloseButton, Group, Stack, Text, Title } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
 import type { ReactNode } from "react";
 
+import { isDemoThread } from "../../api/demoThreads";
+import { demo } from "../../texts/demo";
 import { workflows as texts } from "../../texts/workflows";
 import { ui } from "../../texts/ui";
 import { GatedButton } from "../../ui/GatedButton";
@@ -36,7 +38,7 @@ export function WorkflowStep({ view, step, onClose }: { view: WorkflowView; step
         {step.ticket_id !== null && step.kind === "approve" ? <Link to="/approvals" search={{ ticket: step.ticket_id }}>{texts.decide}</Link> : null}
         {step.error === null ? null : <div><Title order={3}>{texts.error}</Title><SafeText text={step.error} label={texts.error} maxHeight={260} /></div>}
         {step.status === "done" ? <div><Title order={3}>{texts.result}</Title>{typeof step.result === "string" ? <SafeText text={step.result} label={texts.result} maxHeight={320} /> : <SafeJson value={step.result} label={texts.result} maxHeight={320} />}</div> : step.error === null ? <Text size="sm" c="dimmed">{texts.noResult}</Text> : null}
-        <Group gap="xs"><GatedButton scope="operate" reason={view.status === "done" ? texts.ended : isWaiting ? undefined : texts.onlyWaiting} onClick={() => void reset(step.path)}>{texts.reset}</GatedButton></Group>
+        <Group gap="xs"><GatedButton scope="operate" reason={isDemoThread(view.thread_id) ? demo.only : view.status === "done" ? texts.ended : isWaiting ? undefined : texts.onlyWaiting} onClick={() => void reset(step.path)}>{texts.reset}</GatedButton></Group>
       </Stack>
     </section>
   );

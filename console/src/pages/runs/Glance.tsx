@@ -3,6 +3,7 @@ import { Group, UnstyledButton } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 
 import { api, need } from "../../api/client";
+import { readNow } from "../../api/clock";
 import { runs as texts } from "../../texts/runs";
 import { formatCount } from "../../ui/format";
 import classes from "./runs.module.css";
@@ -15,7 +16,7 @@ export function Glance({ search, onSearch }: { search: RunsSearch; onSearch: (ch
   const { data: open } = useQuery({ queryKey: ["run", "summary"], queryFn: ({ signal }) => need(api.GET("/v1/runs/summary", { signal })) });
   const { data: failed } = useQuery({
     queryKey: ["run", "failed"],
-    queryFn: ({ signal }) => need(api.GET("/v1/runs", { params: { query: { ...readRange({ range: "24h" }, Date.now()), ended: "error", limit: 1, total: true } }, signal })),
+    queryFn: ({ signal }) => need(api.GET("/v1/runs", { params: { query: { ...readRange({ range: "24h" }, readNow()), ended: "error", limit: 1, total: true } }, signal })),
   });
   const cards: Card[] = [
     { label: texts.glance.all, count: null, search: {} },

@@ -7,6 +7,7 @@ import { useMemo, useState } from "react";
 
 import { api, need, type Schemas } from "../../api/client";
 import { useMay } from "../../api/caller";
+import { readNow } from "../../api/clock";
 import { usePagedList } from "../../api/paging";
 import { agentsQuery } from "../../api/queries";
 import { runs as texts } from "../../texts/runs";
@@ -76,7 +77,7 @@ export function RunsPage() {
   const [shown, setShown] = useState<Run | undefined>();
   const { data: agents = [] } = useQuery(agentsQuery);
   const { sort, columns, ...filters } = search;
-  const list = usePagedList<Run>(["run", "list", filters], (cursor, signal) => fetchRuns(toQuery(filters, Date.now()), cursor, signal));
+  const list = usePagedList<Run>(["run", "list", filters], (cursor, signal) => fetchRuns(toQuery(filters, readNow()), cursor, signal));
   const shownColumns = useMemo(() => buildColumns(setShown), []);
   const isFiltered = Object.values(filters).some((it) => it !== undefined);
   const mayCancel = may("invoke");

@@ -1,5 +1,5 @@
 /** One tool: its schema, who has it, its description for the model, and its switch. */
-import { Badge, Button, Drawer, Group, Stack, Text, Textarea, TextInput, Title } from "@mantine/core";
+import { Alert, Badge, Button, Drawer, Group, Stack, Text, Textarea, TextInput, Title } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
 import { useEffect, useState } from "react";
 
@@ -12,6 +12,7 @@ import { FormModal } from "../../ui/FormDialogs";
 import { GatedButton } from "../../ui/GatedButton";
 import { noteDone, noteError } from "../../ui/notices";
 import { CopyableId, JsonText } from "../../ui/parts";
+import { ShownText } from "../../ui/SafeText";
 import { PublishDialog } from "../records/parts";
 import type { ToolRow } from "./rows";
 
@@ -58,12 +59,22 @@ function ToolDetails({ tool }: { tool: ToolRow }) {
 function DescriptionEditor({ tool }: { tool: ToolRow }) {
   const [text, setText] = useState(tool.description);
   const [isPublishing, setPublishing] = useState(false);
-  useEffect(() => setText(tool.description), [tool.description]);
+  // What another person publishes meanwhile replaces no text that is being typed: it is shown beside it.
+  const [seen, setSeen] = useState<Pick<ToolRow, "description" | "revision">>(tool);
+  const isTyped = text !== seen.description && text !== tool.description;
+  const isOutdated = isTyped && tool.description !== seen.description;
+  useEffect(() => {
+    if (isTyped) return;
+    setText(tool.description);
+    setSeen(tool);
+  }, [tool, isTyped]);
   if (!tool.hasRecord) return <div><Text size="sm">{tool.description}</Text><Text size="xs" c="dimmed">{texts.notOverridable}</Text></div>;
   const publish = async (message: string) => {
-    await publishRecord("tools", tool.id, { overrides: { description: text } }, message, tool.revision);
+    await publishRecord("tools", tool.id, { overrides: { description: text } }, message, seen.revision);
     noteDone(records.published(null));
     await refreshKinds("config", "agent", "audit");
+    // What was typed is published: what the server has of it is shown from here on.
+    setSeen({ description: text, revision: seen.revision });
   };
   const reset = async () => {
     try {
@@ -77,8 +88,14 @@ function DescriptionEditor({ tool }: { tool: ToolRow }) {
   return (
     <div>
       <Textarea label={<Group gap="xs" component="span" display="inline-flex">{texts.override}{tool.isOverridden ? <Badge variant="outline" color="gray" c="inherit">{texts.overridden}</Badge> : null}</Group>} description={texts.overrideHelp} autosize minRows={3} maxRows={12} value={text} onChange={(event) => setText(event.currentTarget.value)} />
+      {isOutdated ? (
+        <Alert color="yellow" mt="xs" role="status" title={texts.theirs}>
+          <Text size="sm" style={{ whiteSpace: "pre-wrap", overflowWrap: "anywhere" }}><ShownText text={tool.description} /></Text>
+          <Group gap="xs" mt="xs"><Button onClick={() => setSeen(tool)}>{texts.keepMine}</Button><Button onClick={() => { setText(tool.description); setSeen(tool); }}>{texts.takeTheirs}</Button></Group>
+        </Alert>
+      ) : null}
       <Group gap="xs" mt="xs">
-        <GatedButton scope="publish" variant="filled" reason={text === tool.description ? "Nothing is changed." : undefined} onClick={() => setPublishing(true)}>{records.publish}</GatedButton>
+        <GatedButton scope="publish" variant="filled" reason={isOutdated ? texts.theirs : text === tool.description ? "Nothing is changed." : undefined} onClick={() => setPublishing(true)}>{records.publish}</GatedButton>
         {tool.isOverridden ? <GatedButton scope="publish" onClick={() => void reset()}>{texts.backToCode}</GatedButton> : null}
       </Group>
       <PublishDialog title={records.publishTitle(tool.id)} isOpen={isPublishing} onClose={() => setPublishing(false)} onPublish={publish} />
@@ -90,7 +107,7 @@ function SwitchDialog({ id, isOpen, onClose }: { id: string; isOpen: boolean; on
   const [reason, setReason] = useState("");
   const switchOff = async () => {
     try {
-      await setSwitch("tool", id, reason);
+      await setSwitch("tool", id, reason, undefined);
       noteDone(texts.switchedOff(id));
       onClose();
       await refreshKinds("switch", "config", "audit");

@@ -34,3 +34,11 @@ export function describeBudget(budget: { cost_usd?: number | null; tokens?: numb
   const parts = [budget.cost_usd == null ? null : formatUsd(budget.cost_usd), budget.tokens == null ? null : `${formatTokens(budget.tokens)} tokens`, budget.time_ms == null ? null : `${Math.round(budget.time_ms / 60_000)} min`].filter((it) => it !== null);
   return parts.length === 0 ? null : parts.join(" · ");
 }
+
+/** What the reason of a verdict says beyond the figures and the verdict, which stand beside it; a reason in other words stays whole. */
+export function shortenReason(reason: string): string {
+  const rest = /^[+\-\d.]+ \[[^\]]*\] \([^)]*\): \w+(?:; (.*))?$/s.exec(reason);
+  if (rest === null) return reason;
+  const text = rest[1] ?? "";
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}

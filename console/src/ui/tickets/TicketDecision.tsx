@@ -4,8 +4,10 @@ import { useMemo, useState } from "react";
 
 import { useMay } from "../../api/caller";
 import { decideTicket, type Decision, type Ticket } from "../../api/decisions";
+import { isDemoThread } from "../../api/demoThreads";
 import { describeError } from "../../api/errors";
 import { approvals as texts } from "../../texts/approvals";
+import { demo } from "../../texts/demo";
 import { DANGER_TEXT } from "../danger";
 import { loadPart } from "../loadPart";
 import { noteDone } from "../notices";
@@ -67,7 +69,9 @@ export function TicketDecision({ ticket, onDecided }: Props) {
   const [problems, setProblems] = useState<readonly FieldProblem[]>([]);
   const choices = Object.entries(ticket.suspension.choices ?? {});
   const isQuestion = ticket.asks === "answer";
-  const isAllowed = may("decide");
+  const isDemo = isDemoThread(ticket.thread_id);
+  const refusal = isDemo ? demo.only : may("decide") ? null : texts.needsDecide;
+  const isAllowed = refusal === null;
   const { isRead } = useReading();
   const isHeld = !isAllowed || isSettling;
   // What was not on the screen is not agreed to; a no needs no reading.
@@ -94,7 +98,7 @@ export function TicketDecision({ ticket, onDecided }: Props) {
         {isQuestion ? null : <RememberChoice ticket={ticket} value={work.scope} onChange={(scope) => change({ scope })} />}
       </Group>
       {isAllowed ? <ReadFirst /> : null}
-      <Tooltip label={texts.needsDecide} disabled={isAllowed}>
+      <Tooltip label={refusal} disabled={isAllowed}>
         <Group gap="xs" w="fit-content">
           {isQuestion ? <Button variant="filled" loading={isBusy} disabled={isUnread || work.isAnswerBad} onClick={() => void send()}>{texts.answer}</Button> : choices.length > 0 ? choices.map(([name, isYes]) => (
             <Button key={name} variant={isYes ? "filled" : "default"} loading={isBusy} disabled={isBlocked && (isYes || isHeld || work.edit?.isBad === true)} onClick={() => approve(name)}><ShownText text={name} /></Button>
@@ -104,7 +108,7 @@ export function TicketDecision({ ticket, onDecided }: Props) {
           <Button c={DANGER_TEXT} loading={isBusy} disabled={isHeld} onClick={deny}>{texts.deny}</Button>
         </Group>
       </Tooltip>
-      {isAllowed ? null : <Text size="xs" c="dimmed">{texts.needsDecide}</Text>}
+      {isAllowed ? null : <Text size="xs" c="dimmed">{refusal}</Text>}
     </Stack>
   );
 }

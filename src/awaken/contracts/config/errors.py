@@ -230,7 +230,7 @@ class SwitchConflict(ConfigError):
     """A switch was set again since the caller saw it."""
 
     code = "switch_conflict"
-    template = "{by} has set switch {kind}/{target} again since: read why, then release it."
+    template = "{by} has set switch {kind}/{target} since it was read: read why first."
     kind: str
     target: str
     by: str

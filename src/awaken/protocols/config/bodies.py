@@ -143,6 +143,9 @@ class SwitchBody(StrictRecord, frozen=True, kw_only=True):
 
     state: SwitchState
     reason: Annotated[str, Meta(max_length=500)]
+    set_at: Place | None = None
+    """The `at` of the switch that this one replaces, 0 for none; one that another person has set
+    meanwhile refuses the request. Absent: whatever is set is replaced."""
 
 
 class SecretBody(StrictRecord, frozen=True, kw_only=True):

@@ -173,7 +173,9 @@ class PublicationRoutes:
         body: SwitchBody = call.body
         kind, target = _kind_of(call), call.path["target"]
         order = SwitchOrder(kind=kind, id=target, state=body.state, reason=body.reason)
-        head = await self._heads.set_switch(order, author_of(call), request_key(call))
+        head = await self._heads.set_switch(
+            order, author_of(call), request_key(call), set_at=body.set_at
+        )
         made = next((it for it in head.switches if (it.kind, it.id) == (kind, target)), None)
         return as_json(made or order, 200, (publication_header(head.publication),))
 

@@ -74,6 +74,8 @@ class EditFact(StrictRecord, frozen=True, kw_only=True):
     text: FactText
     ttl_ms: Ttl | UnsetType | None = UNSET
     """For how long it holds from now on; null: for ever."""
+    expected_updated_at: Annotated[int, Meta(ge=0)] | None = None
+    """The `updated_at` of the fact that was read; a later one refuses the request."""
 
 
 class FactView(msgspec.Struct, frozen=True, kw_only=True):
@@ -169,6 +171,12 @@ class MemoryRoutes:
         """Replace the text of a fact; without `ttl_ms` it expires when it did before."""
         owner, given = find_owner(call, call.query, writes=True), call.body
         assert isinstance(given, EditFact)
+        seen = given.expected_updated_at
+        if seen is not None:
+            now = await self._context.memory.facts.get(owner, _fact_id(call))
+            if now.updated_at != seen:
+                message = f"Fact '{now.id}' was changed since it was read; read it again."
+                raise HttpError(409, "fact_conflict", message)
         await self._audit(call, AuditAction.UPDATE, owner, _fact_id(call))
         fact = await self._context.memory.facts.edit(
             owner, _fact_id(call), given.text, by=call.actor, ttl_ms=given.ttl_ms

@@ -1,1 +1,0 @@
-import{f as e,k as t,p as n}from"./index-DiMEKeWb.js";import{dn as r,pn as i}from"./api-D_FyvrtH.js";var a={"aria-label":e.close};function o(e){t.show({message:e,color:`teal`,closeButtonProps:a})}function s(e){let o=e instanceof r?e.requestId:null;t.show({title:i(e),message:o===null?void 0:n.requestId(o),color:`red`,autoClose:1e4,closeButtonProps:a})}export{s as n,o as t};
