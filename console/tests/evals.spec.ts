@@ -212,7 +212,10 @@ test("pages with data are accessible and fit a small screen; a judge is calibrat
     const draft = await beginDraft(server, "Tried long ago", { tried: { model_id: "orders" } });
     await evaluate(server, { dataset_id: "judged", repeats: 1, budget: { tokens: 1 }, variants: [{ name: "live" }, { name: "draft", draft_id: draft }] });
 
-    // The first evals are on the last page of a hundred and three.
+    // A list that is not on the screen hears of them all the same. The first evals are on the last page of a hundred and three.
+    await visit(page, "/evals");
+    await expect(page.getByText("3 rows", { exact: true })).toBeVisible();
+    await visit(page, `/changes?draft=${draft}`);
     for (let made = 0; made < 100; made += 1) await server.ask("POST", "/v1/evals", { dataset_id: "judged", repeats: 1, budget: { tokens: 1 } });
     await visit(page, "/evals");
     await expect(page.getByText(/^100\+? rows/)).toBeVisible();

@@ -45,6 +45,27 @@ async def create(runtime: AgentRuntime, *cases: Case, **fields: Any) -> Any:
     return await runtime.evals.create(EvalSpec(dataset_id="d", variants=variants, **fields))
 
 
+def test_evals_beyond_those_at_once_begin_when_others_end() -> None:
+    async def main() -> None:
+        asked: list[InferenceRequest] = []
+        async with asyncio.timeout(120), make_runtime(asked) as runtime:
+            evals, seen = runtime.evals, Counter[str]()
+            evals.on_change.append(lambda it: seen.update([it.status.value]))
+            made = [await create(runtime, Case(id="c", user_input="hi"), repeats=1)]
+            made += [
+                await evals.create(msgspec.structs.replace(made[0].spec, id=None)) for _ in range(6)
+            ]
+            at_once = evals.parts.limits.evals_at_once
+            assert [evals.start(it.eval_id) for it in made] == [True] * at_once + [False] * 5
+            # No sweep of the runtime, and nobody who waits for one of them.
+            while seen["done"] < len(made):
+                await asyncio.sleep(0.01)
+            assert seen == {"planned": 7, "running": 7, "done": 7}
+            assert len(asked) == 7
+
+    asyncio.run(main())
+
+
 def test_two_drivers_at_once_submit_write_and_score_every_sample_once() -> None:
     async def main() -> None:
         asked: list[InferenceRequest] = []

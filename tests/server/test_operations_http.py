@@ -13,10 +13,15 @@ from tests.postgres.server import new_schema, server
 from awaken import Access, Agent, AgentRuntime, Budget, MailboxConfig, ToolContext, tool
 from awaken.contracts.config.audit import AuditAction
 from awaken.contracts.errors import StoreUnavailable
+from awaken.contracts.evals.cases import Case
+from awaken.contracts.evals.eval_runs import EvalMode, EvalSpec
+from awaken.contracts.evals.scores import ScorerSpec
+from awaken.contracts.evals.worlds import ScriptedTurn, Variant
 from awaken.contracts.models.budgets import BudgetScope
 from awaken.contracts.storage.bus import Signal, SignalKind
 from awaken.contracts.storage.dispatch import DispatchStatus, Release
 from awaken.contracts.storage.store import Commit, OutboxEntry
+from awaken.evals.evaluating import Dataset, keep_dataset
 from awaken.extensions.permission import PermissionPlugin
 from awaken.services import activity
 from awaken.stores.postgres import PostgresStore
@@ -586,6 +591,31 @@ def test_hints_say_what_changed_to_those_who_may_know() -> None:
         assert b"data" not in streams["stranger"].answer.body
         assert b"config" not in streams["tenant"].answer.body
         assert len(watchers) == before, "a stream that nobody reads costs commits nothing"
+
+    world(scenario)
+
+
+def test_hints_say_which_evals_were_made_began_and_ended() -> None:
+    async def scenario(it: World) -> None:
+        await it.app.open()
+        stream = Request(it.app, "GET", "/v1/activity/stream", headers=bearer("boss"))
+        await stream.begun()
+        case = Case(id="c", user_input="hi", provider_script=(ScriptedTurn(text="yes"),))
+        says = ScorerSpec(scorer="contains", options={"phrases": ["yes"]})
+        dataset = Dataset(cases=(case,), id="d", scorers=(says,))
+        await keep_dataset(it.runtime.evals.parts.evals, dataset)
+        variants = (Variant(name="v", agent_id="asker"),)
+        spec = EvalSpec(dataset_id="d", variants=variants, mode=EvalMode.SCRIPTED)
+        made = await it.runtime.evals.create(spec)
+
+        def is_there(rows: list[Any], status: str) -> bool:
+            wanted = ("eval", {"eval_id": made.eval_id}, status)
+            return any((row["kind"], row["ids"], row["status"]) == wanted for row in rows)
+
+        await frames_of(stream, lambda rows: is_there(rows, "planned"))
+        it.runtime.evals.start(made.eval_id)
+        await frames_of(stream, lambda rows: is_there(rows, "done"))
+        await stream.leave()
 
     world(scenario)
 

@@ -26,7 +26,14 @@ const STALE: Record<string, readonly ResourceKind[]> = {
   switch: ["switch", "config", "audit"],
   eval: ["eval"],
 };
+/** How the ids of the threads of samples begin: what they do changes their eval, also one that another process drives. */
+const SAMPLE = "eval:";
 const RETRY_MS = [500, 1_000, 2_000, 5_000];
+
+function listStale({ kind, ids }: Hint): readonly ResourceKind[] {
+  const kinds = STALE[kind] ?? [];
+  return ids.thread_id?.startsWith(SAMPLE) === true ? [...kinds, "eval"] : kinds;
+}
 
 function applyNews(news: News): Promise<void> {
   return news === null ? queryClient.invalidateQueries() : refreshKinds(...news);
@@ -50,7 +57,7 @@ async function follow(tell: (news: News) => Promise<void>, isLate: boolean, sign
       for await (const frame of readFrames(response)) {
         failures = 0;
         if (frame.event === "lagged") await tell(null);
-        else if (frame.event === "hint") await tell(STALE[(frame.data as Hint).kind] ?? []);
+        else if (frame.event === "hint") await tell(listStale(frame.data as Hint));
       }
     } catch {
       if (signal.aborted) return;

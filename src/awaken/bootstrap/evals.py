@@ -12,7 +12,7 @@ from awaken.contracts.record import Record
 from awaken.contracts.storage.store import Store
 from awaken.evals.planning import list_tool_sources, select_cases
 from awaken.evals.preparing import EvalLimits, EvalParts, load_case_documents
-from awaken.evals.runner import EvalRunner
+from awaken.evals.runner import EvalRunner, OnEval
 from awaken.evals.terms import list_off_terms
 from awaken.scoring.gates import parse_gate
 from awaken.services.control import RunControl
@@ -44,6 +44,7 @@ def build_eval_runner(
     managed: "ManagedConfig | None" = None,
     limits: EvalLimits | None = None,
     modules: tuple[str, ...] | None = None,
+    on_change: list[OnEval] | None = None,
 ) -> EvalRunner:
     """Build what makes and drives the evals of a runtime.
 
@@ -64,7 +65,8 @@ def build_eval_runner(
             modules=modules,
             worker_id=worker_id,
             limits=limits or EvalLimits(),
-        )
+        ),
+        on_change,
     )
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from awaken.evals.live_scoring import LiveScoring
     from awaken.evals.retention import EvalRetention
     from awaken.evals.run_replays import RunReplays
-    from awaken.evals.runner import EvalRunner
+    from awaken.evals.runner import EvalRunner, OnEval
     from awaken.managed.configuration import ManagedConfig
     from awaken.runtime.engine import RunEngine
     from awaken.scheduling.rights import FindProblem
@@ -175,7 +175,15 @@ class LastingParts:
         from .evals import build_eval_runner  # noqa: PLC0415
 
         parts = self._parts
-        return build_eval_runner(parts.control, parts.node.worker_id, self.managed)
+        watchers = self.eval_watchers
+        return build_eval_runner(
+            parts.control, parts.node.worker_id, self.managed, on_change=watchers
+        )
+
+    @cached_property
+    def eval_watchers(self) -> "list[OnEval]":
+        """Who is told of each eval that this process makes, begins or ends."""
+        return []
 
     async def _close_evals(self) -> None:
         """Stop the evals and replays of this process, if it has some."""

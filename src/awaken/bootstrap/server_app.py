@@ -4,6 +4,7 @@ import os
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from functools import partial
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -43,6 +44,9 @@ from awaken.transport.routes import WireProtocol
 
 from .run_queries import LastingParts
 
+if TYPE_CHECKING:
+    from awaken.contracts.evals.eval_runs import EvalRecord
+
 
 class SchedulingAccess(msgspec.Struct, frozen=True, kw_only=True):
     """What a server needs of schedules and triggers."""
@@ -65,6 +69,8 @@ def server_app(
     context = build_server_context(services, settings)
     scheduling.judges.append(build_judge(settings))
     outbound = Outbound(settings.private_hosts, settings.outbound_ports)
+    operator = _operator_context(services, context.statistics, managed)
+    lasting.eval_watchers.append(partial(_hint_at_eval, operator.activity))
     protocols = (
         WireProtocol(name="native", routes=NATIVE),
         schedules_protocol(services, scheduling.find, settings.hook_secrets),
@@ -72,7 +78,7 @@ def server_app(
         replays_protocol(lambda: lasting.replays),
         evals_protocol(services, lambda: lasting.evals),
         datasets_protocol(services, partial(_find_recordings, services)),
-        operations_protocol(_operator_context(services, context.statistics, managed)),
+        operations_protocol(operator),
         *_config_protocols(managed, settings.admin),
         WireProtocol(name="ag-ui", routes=AG_UI),
         WireProtocol(name="ai-sdk", routes=AI_SDK),
@@ -121,6 +127,10 @@ def _hint_at_head(
             activity.publish(ActivityKind.SWITCH, {"kind": kind.value, "id": target}, status)
     if report is not None:
         activity.publish(ActivityKind.WORKER, {"worker_id": report.identity.id})
+
+
+def _hint_at_eval(activity: ActivityFeed, record: "EvalRecord") -> None:
+    activity.publish(ActivityKind.EVAL, {"eval_id": record.eval_id}, record.status.value)
 
 
 def build_server_context(services: AppServices, config: ServerConfig) -> ServerContext:

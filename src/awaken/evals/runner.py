@@ -10,6 +10,7 @@ import logging
 import math
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -39,18 +40,24 @@ logger = logging.getLogger(__name__)
 
 _OPEN = (EvalStatus.PLANNED, EvalStatus.RUNNING)
 OnItem = Callable[[EvalItem], None]
+OnEval = Callable[[EvalRecord], None]
 
 
 class EvalRunner:
     """Makes and drives evals in this process; every task of it is owned here."""
 
-    def __init__(self, parts: EvalParts) -> None:
+    def __init__(self, parts: EvalParts, on_change: "list[OnEval] | None" = None) -> None:
         if parts.limits.evals_at_once < 1:
             raise InvalidEval(problem="evals_at_once must be at least 1")
         self.parts = parts
         self._claims = WorkClaims(parts.control.engine, parts.worker_id, parts.limits.lease_ms)
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._drivers: dict[str, EvalDriver] = {}
+        self._has_waiting = False
+        """Whether an eval may wait until one of this process ends."""
+        self._search: asyncio.Task[None] | None = None
+        self.on_change = [] if on_change is None else on_change
+        """Called with each eval that this process makes, begins or ends."""
         self._watchers: dict[str, list[OnItem]] = {}
 
     async def create(
@@ -82,6 +89,7 @@ class EvalRunner:
         # Listed first: an eval that is not listed would never be taken over.
         await self._list_open(eval_id, is_open=True)
         await self.parts.evals.create_eval(record)
+        self._tell_change(record)
         return record
 
     async def _check_baseline(self, eval_id: str, record: EvalRecord) -> None:
@@ -107,15 +115,38 @@ class EvalRunner:
         return record
 
     def start(self, eval_id: str) -> bool:
-        """Drive an eval in a task of this process; False if it drives as many as it may."""
+        """Drive an eval in a task of this process, at once or when another one of it ends.
+
+        Returns False if this process drives as many as it may.
+        """
         if eval_id in self._tasks:
             return True
-        if len(self._tasks) >= self.parts.limits.evals_at_once:
+        if self._is_full():
             return False
         task = asyncio.create_task(self._drive(eval_id), name=f"eval {eval_id}")
         self._tasks[eval_id] = task
-        task.add_done_callback(lambda _: self._tasks.pop(eval_id, None))
+        task.add_done_callback(partial(self._give_way, eval_id))
         return True
+
+    def _is_full(self) -> bool:
+        if len(self._tasks) < self.parts.limits.evals_at_once:
+            return False
+        self._has_waiting = True
+        return True
+
+    def _give_way(self, eval_id: str, _: "asyncio.Task[None]") -> None:
+        """Let evals that wait begin, now that one has ended."""
+        self._tasks.pop(eval_id, None)
+        if self._has_waiting and (self._search is None or self._search.done()):
+            self._has_waiting = False
+            self._search = asyncio.create_task(self._start_waiting(), name="evals that wait")
+
+    async def _start_waiting(self) -> None:
+        try:
+            await self.sweep()
+        except AwakenError as error:
+            # The next sweep looks again.
+            logger.warning("Evals that wait do not begin yet: %s", error)
 
     async def wait(self, eval_id: str, timeout_ms: int | None = None) -> EvalRecord:
         """Wait for the end of an eval, whichever process drives it.
@@ -153,6 +184,7 @@ class EvalRunner:
                 finished_at=self.parts.clock.now_ms(),
             )
             if await self.parts.evals.update_eval(ended, was=status):
+                self._tell_change(ended)
                 await self._list_open(eval_id, is_open=False)
                 await self._cancel_samples(ended)
                 return ended
@@ -173,12 +205,19 @@ class EvalRunner:
         for status in _OPEN:
             found = await self.parts.evals.list_evals(EvalQuery(status=status))
             for _, record in reversed(found):
-                if record.eval_id not in self._tasks and await self._claims.is_free(record.eval_id):
+                if record.eval_id in self._tasks:
+                    continue
+                if self._is_full():
+                    return
+                if await self._claims.is_free(record.eval_id):
                     self.start(record.eval_id)
 
     async def close(self) -> None:
         """Stop driving; other processes, or this one at its next start, go on."""
+        self._has_waiting = False
         tasks = list(self._tasks.values())
+        if self._search is not None:
+            tasks.append(self._search)
         for task in tasks:
             task.cancel()
         if tasks:
@@ -189,6 +228,7 @@ class EvalRunner:
             if not await self._claims.claim(eval_id):
                 return
         except AwakenError as error:
+            self._has_waiting = False
             logger.warning("Eval '%s' is not driven here: %s", eval_id, error)
             return
         beat = asyncio.create_task(self._renew(eval_id), name=f"lease of eval {eval_id}")
@@ -198,7 +238,8 @@ class EvalRunner:
             # Written again it would be refused again.
             await self._fail(eval_id, describe_error(error))
         except StorageError as error:
-            # A sweep, of this process or another one, goes on.
+            # A sweep, of this process or another one, goes on; others that wait would stop as well.
+            self._has_waiting = False
             logger.warning("Eval '%s' stops for now: %s", eval_id, error)
         except Exception as error:
             # Tried again it would fail again, and pay again.
@@ -227,6 +268,7 @@ class EvalRunner:
             )
             if not await self.parts.evals.update_eval(record, was=EvalStatus.PLANNED):
                 return
+            self._tell_change(record)
         try:
             prepared = await prepare_eval(self.parts, record.spec, record.publications)
         except AwakenError as error:
@@ -321,6 +363,7 @@ class EvalRunner:
             finished_at=self.parts.clock.now_ms(),
         )
         await self.parts.evals.update_eval(ended, was=EvalStatus.RUNNING)
+        self._tell_change(ended)
         await self._list_open(record.eval_id, is_open=False)
         return ended
 
@@ -358,6 +401,10 @@ class EvalRunner:
             self._watchers[eval_id].remove(on_item)
 
         return unwatch
+
+    def _tell_change(self, record: EvalRecord) -> None:
+        for on_change in self.on_change:
+            on_change(record)
 
     def _tell(self, eval_id: str, item: EvalItem) -> None:
         for on_item in self._watchers.get(eval_id, ()):

@@ -1,0 +1,1 @@
+import{Xn as e}from"./api-COVbGSbo.js";var t={tag:`_tag_tk52y_1`},n=e();function r({color:e=`gray`,children:r,icon:i}){return(0,n.jsxs)(`span`,{className:t.tag,"data-color":e,children:[i,r]})}export{r as t};

@@ -1,1 +1,0 @@
-import{a as e,n as t}from"./polymorphic-factory-ZmwPNd9i.js";import{q as n}from"./index-C2GCd3YG.js";import{Xn as r}from"./api-NdTUfYi5.js";var i=r(),a=t(t=>{let r=e([`Input`,`InputWrapper`,`TextInput`],null,t);return(0,i.jsx)(n,{component:`input`,...r,__staticSelector:`TextInput`})});a.classes=n.classes,a.displayName=`@mantine/core/TextInput`;export{a as t};

@@ -1,0 +1,1 @@
+import{t as e}from"./useQueries-CWNIw_Rx.js";import{vn as t}from"./api-COVbGSbo.js";function n(n,r,i,a){return e({queries:r.map(e=>({queryKey:[`config`,n,e],queryFn:({signal:n})=>a(e,n).catch(e=>{if(t(e))return null;throw e}),refetchInterval:i}))}).map(e=>e.data??null)}export{n as t};
