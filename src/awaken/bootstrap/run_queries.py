@@ -175,13 +175,13 @@ class LastingParts:
         from .evals import build_eval_runner  # noqa: PLC0415
 
         parts = self._parts
-        watchers = self.eval_watchers
+        watchers = self._eval_watchers
         return build_eval_runner(
             parts.control, parts.node.worker_id, self.managed, on_change=watchers
         )
 
     @cached_property
-    def eval_watchers(self) -> "list[OnEval]":
+    def _eval_watchers(self) -> "list[OnEval]":
         """Who is told of each eval that this process makes, begins or ends."""
         return []
 

@@ -70,7 +70,8 @@ def server_app(
     scheduling.judges.append(build_judge(settings))
     outbound = Outbound(settings.private_hosts, settings.outbound_ports)
     operator = _operator_context(services, context.statistics, managed)
-    lasting.eval_watchers.append(partial(_hint_at_eval, operator.activity))
+    watchers = lasting._eval_watchers  # noqa: SLF001 - of the same composition
+    watchers.append(partial(_hint_at_eval, operator.activity))
     protocols = (
         WireProtocol(name="native", routes=NATIVE),
         schedules_protocol(services, scheduling.find, settings.hook_secrets),
