@@ -105,7 +105,9 @@ test("a trigger shows its address and what was delivered, and never a secret", a
 
 test("facts are added, found, edited and forgotten, with the transcripts that still hold them", async ({ page, apps }) => {
   const told = "Ann drinks green tea at four";
-  await apps.run("reporter", `Remember this: ${told}`);
+  const { run_id: runId } = await apps.run("reporter", `Remember this: ${told}`);
+  await apps.ask("POST", "/v1/eval/datasets", { id: "told", spec: { fixtures: [] } });
+  const { meta } = await apps.ask<{ meta: { revision: number } }>("POST", "/v1/eval/datasets/told/items", { from_run_id: runId, fixture_id: "tea", recording: false });
   await apps.ask("POST", "/v1/memory/facts", { text: `<img src=x onerror="window.hacked=1"> p${CYRILLIC}ypal` });
   await open(page, apps, "/memory");
   await page.getByRole("button", { name: "Add a fact" }).first().click();
@@ -132,6 +134,8 @@ test("facts are added, found, edited and forgotten, with the transcripts that st
   const held = page.getByRole("dialog", { name: "One fact was forgotten" });
   await expect(held.getByRole("status")).toContainText("1 transcript still holds");
   await expect(held.getByRole("link")).toHaveAttribute("href", /\/threads\//);
+  await expect(held.getByText("1 case or recording of evals was made from it.")).toBeVisible();
+  await apps.ask("DELETE", `/v1/eval/datasets/told?expected_revision=${meta.revision}`);
   await expectAccessible(page, "[role=dialog]");
   await page.keyboard.press("Escape");
   await expect(rows).toHaveCount(2);

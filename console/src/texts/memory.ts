@@ -40,6 +40,7 @@ export const memory = {
   erased: "Its bytes were overwritten in the store.",
   notErased: "The rows are deleted; the store overwrites their bytes later.",
   stillHeld: (count: number) => (count === 0 ? "No transcript holds its text." : `${count} ${count === 1 ? "transcript still holds" : "transcripts still hold"} its text. Delete the thread to be rid of it there too:`),
+  evalObjects: (count: number) => `${count === 1 ? "1 case or recording of evals was made from it. It stays" : `${count} cases and recordings of evals were made from it. They stay`} when the thread is deleted.`,
   incomplete: "Not every transcript could be searched.",
   messages: (count: number) => `${count} ${count === 1 ? "message" : "messages"}`,
   export: "Export",

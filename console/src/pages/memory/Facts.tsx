@@ -75,6 +75,7 @@ function Held({ gone, onClose }: { gone: Forgotten | null; onClose: () => void }
               {gone.transcripts.map((it) => (
                 <List.Item key={`${it.thread_id} ${it.run_id ?? ""}`}>
                   <Link to="/threads/$threadId" params={{ threadId: it.thread_id }}><ShortId id={it.thread_id} chars={24} /></Link> <Text span size="xs" c="dimmed">{texts.messages(it.message_ids.length)}</Text>
+                  {it.eval_objects == null || it.eval_objects === 0 ? null : <Text size="xs">{texts.evalObjects(it.eval_objects)}</Text>}
                 </List.Item>
               ))}
             </List>

@@ -1,1 +1,0 @@
-import{a as e,n as t}from"./polymorphic-factory-BSWNsreU.js";import{q as n}from"./index-wOr5w3_t.js";import{Xn as r}from"./api-COVbGSbo.js";var i=r(),a=t(t=>{let r=e([`Input`,`InputWrapper`,`TextInput`],null,t);return(0,i.jsx)(n,{component:`input`,...r,__staticSelector:`TextInput`})});a.classes=n.classes,a.displayName=`@mantine/core/TextInput`;export{a as t};

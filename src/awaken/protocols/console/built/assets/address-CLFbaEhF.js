@@ -1,0 +1,1 @@
+import{r as e}from"./rolldown-runtime-XKyaHtl9.js";import{C as t}from"./index-D-W4UdFH.js";import{zt as n}from"./icons-pUoYte0C.js";var r=e(n(),1);function i(){let e=t();return(0,r.useCallback)(t=>void e({to:`.`,search:e=>({...e,...t}),replace:!0}),[e])}export{i as t};

@@ -1,1 +1,0 @@
-import{r as e}from"./rolldown-runtime-XKyaHtl9.js";import{C as t}from"./index-wOr5w3_t.js";import{zt as n}from"./icons-pUoYte0C.js";var r=e(n(),1);function i(){let e=t();return(0,r.useCallback)(t=>void e({to:`.`,search:e=>({...e,...t}),replace:!0}),[e])}export{i as t};

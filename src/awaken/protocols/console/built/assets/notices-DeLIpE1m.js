@@ -1,1 +1,0 @@
-import{f as e,k as t,p as n}from"./index-wOr5w3_t.js";import{hn as r,pn as i}from"./api-COVbGSbo.js";var a={"aria-label":e.close};function o(e){t.show({message:e,color:`teal`,closeButtonProps:a})}function s(e){let o=e instanceof i?e.requestId:null;t.show({title:r(e),message:o===null?void 0:n.requestId(o),color:`red`,autoClose:1e4,closeButtonProps:a})}export{s as n,o as t};
