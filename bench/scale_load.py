@@ -41,7 +41,8 @@ FAIR_SLOTS, FAIR_MS = 4, 100
 FOREIGN_HEADS = 10_000
 BASELINE = "d1a9abd"
 """The commit before the work on several nodes."""
-COST_ROUNDS = 3
+COST_ROUNDS = 9
+"""A round counts processor time in ticks of 10 ms, and the database has work of its own."""
 CHAOS_S = 280
 
 
